@@ -1,0 +1,2 @@
+//! The `aude` program.
+fn main() {}

@@ -1,0 +1,1 @@
+//! The aude-wire protocol.

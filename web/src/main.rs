@@ -1,0 +1,2 @@
+//! The browser client of aude.
+fn main() {}
