@@ -1,1 +1,7 @@
 //! The native side of aude.
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that panics has failed, as it should"))]
+
+pub mod files;
+pub mod home;
+pub mod log;
+pub mod process;

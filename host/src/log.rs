@@ -1,0 +1,116 @@
+//! An append-only log of lines: one writer, durable batches, a torn tail repaired, and readers at their own speed.
+//!
+//! A line is any UTF-8 text without `\n`, numbered from 1 without gaps. What it means is the caller's: sessions and the automation journal both keep
+//! one JSON object in each. Everything here blocks; asynchronous callers use a blocking task.
+
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
+
+mod index;
+mod reader;
+mod writer;
+
+pub use index::{Mark, Select};
+pub use reader::{Cursor, Line, Reader, Through};
+pub use writer::{Opened, Writer};
+
+/// The longest line, in bytes without `\n`: the wire's bound of a line (wire §2), which no entry can pass.
+pub const LINE_LIMIT: usize = 8_388_608;
+
+/// Why a log cannot be written or read.
+#[derive(Debug, thiserror::Error)]
+pub enum LogError {
+    /// Another process is the writer.
+    #[error("{} is being written by {}", path.display(), holder.map_or_else(|| "another process".to_owned(), |pid| format!("process {pid}")))]
+    Held {
+        /// The log.
+        path: PathBuf,
+        /// The pid of the writer, where it is known.
+        holder: Option<u32>,
+    },
+    /// A line that cannot be appended: it has a line break, is empty or is too long. Nothing was written.
+    #[error("a line of {length} bytes cannot be logged: it must be 1 to {LINE_LIMIT} bytes of UTF-8 without a line break")]
+    Unfit {
+        /// Its length in bytes.
+        length: usize,
+    },
+    /// The batch could not be written; the log is as if it had never been, and the next batch may be tried.
+    #[error("cannot write to {}: {source}: make room on the disk, then try again", path.display())]
+    Refused {
+        /// The log.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// A failure left unknown what is on the disk: this writer takes no more, and a new one must open the log.
+    #[error("{} can no longer be written, because the disk failed: {reason}", path.display())]
+    Poisoned {
+        /// The log.
+        path: PathBuf,
+        /// What failed first.
+        reason: String,
+    },
+    /// The file is not what was indexed: another hand replaced or shortened it.
+    #[error("{} was changed by another hand: open it anew", path.display())]
+    Changed {
+        /// The log.
+        path: PathBuf,
+    },
+    /// A line was asked for that the log does not hold.
+    #[error("{} ends at line {end}, before line {asked}", path.display())]
+    Beyond {
+        /// The log.
+        path: PathBuf,
+        /// Its last line.
+        end: u64,
+        /// What was asked for.
+        asked: u64,
+    },
+    /// Open to others, not a file, or the like.
+    #[error(transparent)]
+    Files(#[from] crate::files::FilesError),
+}
+
+/// What was found wrong with a log; the host says it once with a `notice`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Damage {
+    /// The number of bytes of an unfinished last line that the writer cut.
+    pub cut: u64,
+    /// The lines that keep their number and are never served, in rising order, neighbours joined. At most [`DAMAGE_LISTED`] ranges.
+    pub lines: Vec<RangeInclusive<u64>>,
+    /// The number of damaged lines, also of those that are not listed.
+    pub count: u64,
+}
+
+/// The most ranges of damaged lines that are listed by number: a person needs a few, memory needs a bound.
+pub const DAMAGE_LISTED: usize = 64;
+
+/// Whether a process lives that writes a log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Liveness {
+    /// A live process holds the lock.
+    Live {
+        /// Its pid, where it is known.
+        holder: Option<u32>,
+    },
+    /// Nobody does, or there is no log.
+    Gone,
+}
+
+/// Says whether a live process holds the log at `path`, without disturbing it.
+///
+/// # Errors
+/// [`LogError::Files`] where the file cannot be opened.
+pub fn locked(path: &Path) -> Result<Liveness, LogError> {
+    let _ = path;
+    todo!()
+}
+
+/// Makes durable what is in a log that nobody writes, so that all of it may be served.
+///
+/// # Errors
+/// [`LogError::Files`] where the system refuses.
+pub fn sync(path: &Path) -> Result<(), LogError> {
+    let _ = path;
+    todo!()
+}
