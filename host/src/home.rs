@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use uuid::Uuid;
+use shared::ids::SessionId;
 
 use crate::files::{self, FilesError};
 
@@ -107,8 +107,8 @@ impl Home {
 
     /// The paths of one session; nothing is created.
     #[must_use]
-    pub fn session(&self, id: Uuid) -> SessionPaths {
-        SessionPaths { directory: self.sessions().join(id.as_hyphenated().to_string()) }
+    pub fn session(&self, id: SessionId) -> SessionPaths {
+        SessionPaths { directory: self.sessions().join(id.to_string()) }
     }
 }
 
@@ -144,4 +144,53 @@ fn named_by(aude_home: Option<OsString>, home: Option<OsString>) -> Result<PathB
     }
     let home = home.filter(|value| !value.is_empty()).ok_or(HomeError::Unset)?;
     Ok(PathBuf::from(home).join(".aude"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    fn named(aude_home: Option<&str>, home: Option<&str>) -> Result<PathBuf, HomeError> {
+        named_by(aude_home.map(OsString::from), home.map(OsString::from))
+    }
+
+    #[test]
+    fn the_environment_names_the_home() {
+        assert_eq!(named(Some("/a b/🦀"), Some("/h")).unwrap(), Path::new("/a b/🦀"));
+        assert_eq!(named(Some(""), Some("/h")).unwrap(), Path::new("/h/.aude"));
+        assert_eq!(named(None, Some("/h")).unwrap(), Path::new("/h/.aude"));
+        assert!(matches!(named(None, None), Err(HomeError::Unset)));
+        assert!(matches!(named(None, Some("")), Err(HomeError::Unset)));
+    }
+
+    #[test]
+    fn a_relative_home_is_refused() {
+        assert!(matches!(Home::open(Path::new("aude")), Err(HomeError::Relative(_))));
+    }
+
+    #[test]
+    fn a_home_with_spaces_and_emoji_is_made_private_and_opened_again() {
+        let scratch = tempfile::tempdir().unwrap();
+        let root = scratch.path().join("my 🦀 home").join("deep");
+        let home = Home::open(&root).unwrap();
+        for directory in [home.root().to_path_buf(), home.rc(), home.sessions()] {
+            let mode = std::fs::metadata(&directory).unwrap().permissions().mode();
+            assert_eq!(mode & 0o7777, 0o700, "{}", directory.display());
+        }
+        assert_eq!(Home::open(&root).unwrap(), home);
+        std::fs::set_permissions(home.rc(), std::fs::Permissions::from_mode(0o750)).unwrap();
+        let said = Home::open(&root).unwrap_err().to_string();
+        assert!(said.contains(&format!("`chmod 700 '{}'`", home.rc().display())), "{said}");
+    }
+
+    #[test]
+    fn a_session_has_a_directory_of_its_own() {
+        let scratch = tempfile::tempdir().unwrap();
+        std::fs::set_permissions(scratch.path(), std::fs::Permissions::from_mode(0o700)).unwrap();
+        let home = Home::open(scratch.path()).unwrap();
+        let id = SessionId::random();
+        assert_eq!(home.session(id).log(), home.sessions().join(id.to_string()).join("log.jsonl"));
+        assert_eq!(home.session(id).record().parent().unwrap(), home.session(id).directory());
+    }
 }

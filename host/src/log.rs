@@ -10,6 +10,7 @@ mod index;
 mod reader;
 mod writer;
 
+pub use crate::files::Liveness;
 pub use index::{Mark, Select};
 pub use reader::{Cursor, Line, Reader, Through};
 pub use writer::{Opened, Writer};
@@ -84,18 +85,6 @@ pub struct Damage {
 
 /// The most ranges of damaged lines that are listed by number: a person needs a few, memory needs a bound.
 pub const DAMAGE_LISTED: usize = 64;
-
-/// Whether a process lives that writes a log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Liveness {
-    /// A live process holds the lock.
-    Live {
-        /// Its pid, where it is known.
-        holder: Option<u32>,
-    },
-    /// Nobody does, or there is no log.
-    Gone,
-}
 
 /// Says whether a live process holds the log at `path`, without disturbing it.
 ///

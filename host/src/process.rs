@@ -4,8 +4,8 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use shared::ids::HostId;
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
-use uuid::Uuid;
 
 pub mod guard;
 
@@ -27,7 +27,7 @@ pub struct Spec {
     /// What it knows.
     pub environment: Environment,
     /// The run of the host for which it is started.
-    pub run: Uuid,
+    pub run: HostId,
     /// The program that has the `guard` command: `aude` itself.
     pub guard_program: PathBuf,
 }
@@ -124,7 +124,7 @@ pub fn become_subreaper() -> std::io::Result<()> {
 
 /// Ends every process of ours that was started for `run`, with its descendants; blocks for at most some seconds. Gives the number of processes ended.
 #[must_use]
-pub fn sweep(run: Uuid) -> usize {
+pub fn sweep(run: HostId) -> usize {
     let _ = run;
     todo!()
 }
