@@ -35,6 +35,11 @@ impl PublicKey {
         Ok(Self(canonical(encoded)))
     }
 
+    /// The public key of a private one, which is never of low order.
+    pub(crate) fn of_secret(secret: &[u8; 32]) -> Self {
+        Self(MontgomeryPoint::mul_base_clamped(*secret).0)
+    }
+
     /// The canonical bytes.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8; 32] {

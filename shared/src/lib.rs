@@ -9,6 +9,7 @@
     )
 )]
 
+pub mod channel;
 // pub mod entry;
 // pub mod failure;
 pub mod fingerprint;
