@@ -10,21 +10,21 @@
 )]
 
 pub mod channel;
-// pub mod entry;
-// pub mod failure;
+pub mod entry;
+pub mod failure;
 pub mod fingerprint;
-// pub mod fold;
-// pub mod frame;
-// pub mod gate;
+pub mod fold;
+pub mod frame;
+pub mod gate;
 pub mod ids;
 pub mod json;
-// pub mod kind;
+pub mod kind;
 pub mod limits;
 pub mod line;
 pub mod name;
 pub mod pairing;
-// pub mod record;
-// pub mod request;
-// pub mod settings;
-// pub mod status;
+pub mod record;
+pub mod request;
+pub mod settings;
+pub mod status;
 pub mod time;
