@@ -100,7 +100,11 @@ pub fn private_directory(path: &Path) -> Result<(), FilesError> {
     match std::fs::metadata(path) {
         Ok(_) => {}
         Err(missing) if missing.kind() == std::io::ErrorKind::NotFound => {
-            DirBuilder::new().recursive(true).mode(DIRECTORY_MODE).create(path).map_err(system("create", path))?;
+            DirBuilder::new()
+                .recursive(true)
+                .mode(DIRECTORY_MODE)
+                .create(path)
+                .map_err(system("create", path))?;
             sync_parent(path)?;
         }
         Err(source) => return Err(system("look at", path)(source)),
@@ -119,7 +123,9 @@ pub fn private_directory(path: &Path) -> Result<(), FilesError> {
 pub fn read_private(path: &Path, limit: u64) -> Result<Option<Vec<u8>>, FilesError> {
     let file = match open_private(path, OpenOptions::new().read(true)) {
         Ok(file) => file,
-        Err(FilesError::System { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(FilesError::System { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
+            return Ok(None);
+        }
         Err(refused) => return Err(refused),
     };
     let mut content = Vec::new();

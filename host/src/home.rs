@@ -11,7 +11,9 @@ use crate::files::{self, FilesError};
 #[derive(Debug, thiserror::Error)]
 pub enum HomeError {
     /// Neither `AUDE_HOME` nor `HOME` says where it is.
-    #[error("neither AUDE_HOME nor HOME is set: set AUDE_HOME to an absolute path of a directory of your own")]
+    #[error(
+        "neither AUDE_HOME nor HOME is set: set AUDE_HOME to an absolute path of a directory of your own"
+    )]
     Unset,
     /// `AUDE_HOME` is a relative path: it would be another place for every program.
     #[error("AUDE_HOME is {0:?}, which is not an absolute path: set it to an absolute path")]

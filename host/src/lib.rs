@@ -1,7 +1,12 @@
 //! The native side of aude.
-#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that panics has failed, as it should"))]
+#![cfg_attr(
+    test,
+    allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that panics has failed, as it should")
+)]
 
+pub mod config;
 pub mod files;
+pub mod harness;
 pub mod home;
 pub mod log;
 pub mod process;

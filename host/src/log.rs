@@ -30,7 +30,9 @@ pub enum LogError {
         holder: Option<u32>,
     },
     /// A line that cannot be appended: it has a line break, is empty or is too long. Nothing was written.
-    #[error("a line of {length} bytes cannot be logged: it must be 1 to {LINE_LIMIT} bytes of UTF-8 without a line break")]
+    #[error(
+        "a line of {length} bytes cannot be logged: it must be 1 to {LINE_LIMIT} bytes of UTF-8 without a line break"
+    )]
     Unfit {
         /// Its length in bytes.
         length: usize,

@@ -23,8 +23,7 @@ impl Cache {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 report::note("another `cargo xtask` is installing tools; waiting until it is done");
-                lock.lock()
-                    .map_err(|error| Failure::file("lock", &path, &error))?;
+                lock.lock().map_err(|error| Failure::file("lock", &path, &error))?;
             }
             Err(TryLockError::Error(error)) => return Err(Failure::file("lock", &path, &error)),
         }
@@ -53,8 +52,7 @@ impl Cache {
         remove_folder(&partial)?;
         fs::create_dir_all(&partial).map_err(|error| Failure::file("create", &partial, &error))?;
         install(&partial)?;
-        fs::rename(&partial, &complete)
-            .map_err(|error| Failure::file("rename", &partial, &error))?;
+        fs::rename(&partial, &complete).map_err(|error| Failure::file("rename", &partial, &error))?;
         Ok(complete)
     }
 }
@@ -71,16 +69,10 @@ pub(crate) fn remove_folder(path: &Path) -> Result<(), Failure> {
 
 /// `$XDG_CACHE_HOME/aude`, or `~/.cache/aude`.
 fn root() -> Result<PathBuf, Failure> {
-    let variable = |name| {
-        std::env::var_os(name)
-            .map(PathBuf::from)
-            .filter(|path: &PathBuf| path.is_absolute())
-    };
-    let base =
-        variable("XDG_CACHE_HOME").or_else(|| variable("HOME").map(|home| home.join(".cache")));
+    let variable =
+        |name| std::env::var_os(name).map(PathBuf::from).filter(|path: &PathBuf| path.is_absolute());
+    let base = variable("XDG_CACHE_HOME").or_else(|| variable("HOME").map(|home| home.join(".cache")));
     base.map(|base| base.join("aude")).ok_or_else(|| {
-        Failure::new(
-            "Neither XDG_CACHE_HOME nor HOME is set, so there is no folder for tools: set HOME.",
-        )
+        Failure::new("Neither XDG_CACHE_HOME nor HOME is set, so there is no folder for tools: set HOME.")
     })
 }

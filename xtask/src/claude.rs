@@ -27,22 +27,13 @@ fn install(folder: &Path) -> Result<(), Failure> {
         "installing npm's @anthropic-ai/claude-code {CLAUDE_CODE} (about 240 MB) into the cache"
     ));
     let mut npm = Command::new("npm");
-    npm.args([
-        "install",
-        "--no-audit",
-        "--no-fund",
-        "--loglevel=error",
-        "--prefix",
-    ])
-    .arg(folder)
-    // An exact version: npm would silently take an older one that names this Node.js in `engines`.
-    .arg(format!("@anthropic-ai/claude-code@{CLAUDE_CODE}"));
+    npm.args(["install", "--no-audit", "--no-fund", "--loglevel=error", "--prefix"])
+        .arg(folder)
+        // An exact version: npm would silently take an older one that names this Node.js in `engines`.
+        .arg(format!("@anthropic-ai/claude-code@{CLAUDE_CODE}"));
     command::run(&mut npm, REMEDY)?;
     let mut version = Command::new(folder.join(PROGRAM));
-    version
-        .arg("--version")
-        .env("HOME", folder)
-        .env("DISABLE_AUTOUPDATER", "1");
+    version.arg("--version").env("HOME", folder).env("DISABLE_AUTOUPDATER", "1");
     let found = command::output(&mut version).unwrap_or_default();
     if found.split_whitespace().next() == Some(CLAUDE_CODE) {
         Ok(())

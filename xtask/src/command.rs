@@ -30,32 +30,19 @@ impl fmt::Display for Failure {
 /// Runs a program with its output where the person sees it; `remedy` says what to do when it fails.
 pub(crate) fn run(command: &mut Command, remedy: &str) -> Result<(), Failure> {
     let status = command.stdin(Stdio::null()).status().map_err(|error| {
-        Failure::new(format!(
-            "`{}` could not be started: {error}. {remedy}",
-            shown(command)
-        ))
+        Failure::new(format!("`{}` could not be started: {error}. {remedy}", shown(command)))
     })?;
     if status.success() {
         Ok(())
     } else {
-        Err(Failure::new(format!(
-            "`{}` failed ({status}). {remedy}",
-            shown(command)
-        )))
+        Err(Failure::new(format!("`{}` failed ({status}). {remedy}", shown(command))))
     }
 }
 
 /// What a program prints on standard output, or `None` when it cannot be started or fails.
 pub(crate) fn output(command: &mut Command) -> Option<String> {
-    let output = command
-        .stdin(Stdio::null())
-        .stderr(Stdio::null())
-        .output()
-        .ok()?;
-    output
-        .status
-        .success()
-        .then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    let output = command.stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
 /// The cargo that runs this xtask, so that a whole command uses one toolchain.
@@ -70,8 +57,11 @@ pub(crate) fn with_path<'a>(
 ) -> Result<&'a mut Command, Failure> {
     let inherited = std::env::var_os("PATH").unwrap_or_default();
     let folders = folders.iter().map(|folder| folder.as_ref().to_owned());
-    let path = std::env::join_paths(folders.chain(std::env::split_paths(&inherited)))
-        .map_err(|error| Failure::new(format!("The cache folder cannot be put on PATH: {error}. Set XDG_CACHE_HOME to another folder.")))?;
+    let path = std::env::join_paths(folders.chain(std::env::split_paths(&inherited))).map_err(|error| {
+        Failure::new(format!(
+            "The cache folder cannot be put on PATH: {error}. Set XDG_CACHE_HOME to another folder."
+        ))
+    })?;
     Ok(command.env("PATH", path))
 }
 

@@ -61,19 +61,14 @@ fn run(name: &str, arguments: &[String]) -> Result<(), Failure> {
         ("tools", [group]) if group == "test" => {
             tools::for_tests(&mut Steps::new(tools::TEST_STEPS)).map(|_| ())
         }
-        ("tools", [group]) if group == "web" => {
-            tools::for_web(&mut Steps::new(tools::WEB_STEPS)).map(|_| ())
-        }
+        ("tools", [group]) if group == "web" => tools::for_web(&mut Steps::new(tools::WEB_STEPS)).map(|_| ()),
         ("help" | "--help" | "-h", _) => {
             report::text(HELP);
             Ok(())
         }
         _ => Err(Failure::new(format!(
             "`cargo xtask {}` is not a command. Run `cargo xtask help` for the list.",
-            std::iter::once(name)
-                .chain(rest.iter().map(String::as_str))
-                .collect::<Vec<_>>()
-                .join(" ")
+            std::iter::once(name).chain(rest.iter().map(String::as_str)).collect::<Vec<_>>().join(" ")
         ))),
     }
 }

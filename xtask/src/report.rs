@@ -19,11 +19,7 @@ pub(crate) struct Steps {
 
 impl Steps {
     pub(crate) fn new(total: usize) -> Self {
-        Self {
-            total,
-            begun: 0,
-            start: Instant::now(),
-        }
+        Self { total, begun: 0, start: Instant::now() }
     }
 
     /// Runs one step between a line that names it and a line with its time.
@@ -36,24 +32,14 @@ impl Steps {
         let start = Instant::now();
         let outcome = work();
         let word = if outcome.is_ok() { "done" } else { "failed" };
-        eprintln!(
-            "[{}/{}] {word} in {}",
-            self.begun,
-            self.total,
-            elapsed(start)
-        );
+        eprintln!("[{}/{}] {word} in {}", self.begun, self.total, elapsed(start));
         outcome
     }
 
     /// Names a step whose end somebody else tells.
     pub(crate) fn announce(&mut self, name: impl Display) {
         self.begun += 1;
-        eprintln!(
-            "[{}/{}] {name} ({} so far)",
-            self.begun,
-            self.total,
-            elapsed(self.start)
-        );
+        eprintln!("[{}/{}] {name} ({} so far)", self.begun, self.total, elapsed(self.start));
     }
 }
 

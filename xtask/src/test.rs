@@ -10,13 +10,7 @@ use crate::versions::WASM_TARGET;
 use crate::{programs, web, workspace};
 
 /// The native crates, with the feature that the schema test needs.
-const NATIVE: [&str; 5] = [
-    "--workspace",
-    "--exclude",
-    "web",
-    "--features",
-    "shared/schema",
-];
+const NATIVE: [&str; 5] = ["--workspace", "--exclude", "web", "--features", "shared/schema"];
 
 const MEND: &str = "Mend what it reports above and run this again.";
 
@@ -25,9 +19,7 @@ pub(crate) fn check() -> Result<(), Failure> {
     workspace::create_web_dist()?;
     let mut steps = Steps::new(4);
     static_checks(&mut steps)?;
-    steps.step("unit tests", || {
-        command::run(cargo("test").args(NATIVE).args(["--lib", "--bins"]), MEND)
-    })
+    steps.step("unit tests", || command::run(cargo("test").args(NATIVE).args(["--lib", "--bins"]), MEND))
 }
 
 /// Everything that the gate needs; `filters` go to the test runner.
@@ -37,27 +29,15 @@ pub(crate) fn test(filters: &[String]) -> Result<(), Failure> {
     let tools = tools::for_tests(&mut steps)?;
     static_checks(&mut steps)?;
     steps.step("documentation", || {
-        command::run(
-            cargo("doc")
-                .arg("--no-deps")
-                .args(NATIVE)
-                .env("RUSTDOCFLAGS", "-D warnings"),
-            MEND,
-        )
+        command::run(cargo("doc").arg("--no-deps").args(NATIVE).env("RUSTDOCFLAGS", "-D warnings"), MEND)
     })?;
     steps.step("browser client", || web::build_with(&tools.web))?;
     steps.step("programs and tests", || {
         // Tests are selected too: with them cargo settles on the features that the runner below asks for.
-        command::run(
-            cargo("build")
-                .args(NATIVE)
-                .args(["--lib", "--bins", "--tests"]),
-            MEND,
-        )
+        command::run(cargo("build").args(NATIVE).args(["--lib", "--bins", "--tests"]), MEND)
     })?;
-    steps.step("tests in the documentation", || {
-        command::run(cargo("test").args(NATIVE).arg("--doc"), MEND)
-    })?;
+    steps
+        .step("tests in the documentation", || command::run(cargo("test").args(NATIVE).arg("--doc"), MEND))?;
     // Last, without a line after it: the end of the output belongs to the test runner.
     steps.announce("tests");
     command::run(&mut runner(&tools, filters)?, MEND)
@@ -67,9 +47,7 @@ pub(crate) fn test(filters: &[String]) -> Result<(), Failure> {
 pub(crate) fn bench(arguments: &[String]) -> Result<(), Failure> {
     workspace::create_web_dist()?;
     command::run(
-        cargo("bench")
-            .args(["--workspace", "--exclude", "web", "--exclude", "xtask"])
-            .args(arguments),
+        cargo("bench").args(["--workspace", "--exclude", "web", "--exclude", "xtask"]).args(arguments),
         MEND,
     )
 }
@@ -77,45 +55,20 @@ pub(crate) fn bench(arguments: &[String]) -> Result<(), Failure> {
 /// Writes the JSON Schema of the wire again; the test that holds it current does the work.
 pub(crate) fn schema() -> Result<(), Failure> {
     let mut cargo = cargo("test");
-    cargo
-        .args([
-            "--package",
-            "shared",
-            "--features",
-            "schema",
-            "--test",
-            "schema",
-        ])
-        .env("UPDATE_SCHEMA", "1");
+    cargo.args(["--package", "shared", "--features", "schema", "--test", "schema"]).env("UPDATE_SCHEMA", "1");
     command::run(&mut cargo, MEND)
 }
 
 fn static_checks(steps: &mut Steps) -> Result<(), Failure> {
     steps.step("format", || {
-        command::run(
-            cargo("fmt").args(["--all", "--", "--check"]),
-            "Run `cargo fmt --all`.",
-        )
+        command::run(cargo("fmt").args(["--all", "--", "--check"]), "Run `cargo fmt --all`.")
     })?;
     steps.step("lints, native", || {
-        command::run(
-            cargo("clippy")
-                .args(NATIVE)
-                .args(["--all-targets", "--", "-D", "warnings"]),
-            MEND,
-        )
+        command::run(cargo("clippy").args(NATIVE).args(["--all-targets", "--", "-D", "warnings"]), MEND)
     })?;
     steps.step("lints, browser client", || {
         command::run(
-            cargo("clippy").args([
-                "--package",
-                "web",
-                "--target",
-                WASM_TARGET,
-                "--",
-                "-D",
-                "warnings",
-            ]),
+            cargo("clippy").args(["--package", "web", "--target", WASM_TARGET, "--", "-D", "warnings"]),
             MEND,
         )
     })
@@ -129,9 +82,7 @@ fn runner(tools: &TestTools, filters: &[String]) -> Result<Command, Failure> {
         cargo
     } else {
         let mut cargo = cargo("test");
-        cargo
-            .args(NATIVE)
-            .args(["--no-fail-fast", "--lib", "--bins", "--tests"]);
+        cargo.args(NATIVE).args(["--no-fail-fast", "--lib", "--bins", "--tests"]);
         if !filters.is_empty() {
             cargo.arg("--").args(filters);
         }

@@ -40,56 +40,31 @@ pub(crate) fn for_tests(steps: &mut Steps) -> Result<TestTools, Failure> {
     let cache = Cache::open()?;
     // The quick ones that can fail come first.
     let chromium = steps.step("Chromium", chromium)?;
-    let claude = steps.step(format!("Claude Code {CLAUDE_CODE}"), || {
-        claude::program(&cache)
-    })?;
+    let claude = steps.step(format!("Claude Code {CLAUDE_CODE}"), || claude::program(&cache))?;
     let web = web(&cache, steps)?;
-    Ok(TestTools {
-        web,
-        chromium,
-        claude,
-    })
+    Ok(TestTools { web, chromium, claude })
 }
 
 fn web(cache: &Cache, steps: &mut Steps) -> Result<WebTools, Failure> {
     steps.step(format!("Rust's target {WASM_TARGET}"), wasm_target)?;
     let optimizer = steps.step("wasm-opt", || wasm_opt::folder(cache))?;
     let bindgen = steps.step(format!("wasm-bindgen {WASM_BINDGEN}"), || {
-        cargo_installed(
-            cache,
-            "wasm-bindgen-cli",
-            WASM_BINDGEN,
-            &[],
-            "about 2 minutes",
-        )
+        cargo_installed(cache, "wasm-bindgen-cli", WASM_BINDGEN, &[], "about 2 minutes")
     })?;
     let trunk = steps.step(format!("Trunk {TRUNK}"), || {
         // Without its default features Trunk has no TLS and no check for updates; it downloads nothing here.
-        cargo_installed(
-            cache,
-            "trunk",
-            TRUNK,
-            &["--no-default-features"],
-            "about 4 minutes",
-        )
+        cargo_installed(cache, "trunk", TRUNK, &["--no-default-features"], "about 4 minutes")
     })?;
     // Kept until both are there: what they have in common is compiled once, and a killed installation goes on.
     cache::remove_folder(&cache.folder(COMMON_TARGET))?;
     let mut path = vec![bindgen.join("bin")];
     path.extend(optimizer);
-    Ok(WebTools {
-        trunk: trunk.join("bin/trunk"),
-        path,
-    })
+    Ok(WebTools { trunk: trunk.join("bin/trunk"), path })
 }
 
 fn wasm_target() -> Result<(), Failure> {
-    let library = command::output(Command::new("rustc").args([
-        "--print",
-        "target-libdir",
-        "--target",
-        WASM_TARGET,
-    ]));
+    let library =
+        command::output(Command::new("rustc").args(["--print", "target-libdir", "--target", WASM_TARGET]));
     if library.is_some_and(|folder| Path::new(&folder).is_dir()) {
         return Ok(());
     }
@@ -137,6 +112,9 @@ fn chromium() -> Result<PathBuf, Failure> {
     if programs::can_install_debian_packages() {
         programs::install_debian_packages(&["chromium", "chromium-driver", "fonts-dejavu-core"])?;
     }
-    programs::find(&NAMES)
-        .ok_or_else(|| Failure::new("The tests need Chromium: install it, or name the program in AUDE_CHROMIUM, and run this again."))
+    programs::find(&NAMES).ok_or_else(|| {
+        Failure::new(
+            "The tests need Chromium: install it, or name the program in AUDE_CHROMIUM, and run this again.",
+        )
+    })
 }

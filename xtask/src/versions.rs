@@ -21,9 +21,6 @@ mod tests {
     fn wasm_bindgen_is_the_one_that_the_browser_client_pins() {
         let manifest = include_str!("../../web/Cargo.toml");
         let pinned = format!("wasm-bindgen = \"={}\"", super::WASM_BINDGEN);
-        assert!(
-            manifest.lines().any(|line| line == pinned),
-            "web/Cargo.toml must have the line {pinned}"
-        );
+        assert!(manifest.lines().any(|line| line == pinned), "web/Cargo.toml must have the line {pinned}");
     }
 }

@@ -44,25 +44,15 @@ pub(crate) fn folder(cache: &Cache) -> Result<Option<PathBuf>, Failure> {
     report::warning(
         "there is no wasm-opt, so the browser client is larger than it needs to be. Install `binaryen` for a smaller one.",
     );
-    cache
-        .installed("tools/without-wasm-opt", write_stand_in)
-        .map(Some)
+    cache.installed("tools/without-wasm-opt", write_stand_in).map(Some)
 }
 
 fn install_from_npm(folder: &Path) -> Result<(), Failure> {
-    report::note(format!(
-        "installing npm's binaryen {NPM_BINARYEN} into the cache"
-    ));
+    report::note(format!("installing npm's binaryen {NPM_BINARYEN} into the cache"));
     let mut npm = Command::new("npm");
-    npm.args([
-        "install",
-        "--no-audit",
-        "--no-fund",
-        "--loglevel=error",
-        "--prefix",
-    ])
-    .arg(folder)
-    .arg(format!("binaryen@{NPM_BINARYEN}"));
+    npm.args(["install", "--no-audit", "--no-fund", "--loglevel=error", "--prefix"])
+        .arg(folder)
+        .arg(format!("binaryen@{NPM_BINARYEN}"));
     command::run(&mut npm, "Install `binaryen` by hand and run this again.")
 }
 

@@ -11,15 +11,8 @@ use crate::tools::{self, WebTools};
 use crate::{report, versions, workspace};
 
 /// Everything that the browser client is made from, relative to the root of the clone.
-const SOURCES: [&str; 7] = [
-    "web",
-    "pwa",
-    "shared",
-    "Cargo.toml",
-    "Cargo.lock",
-    "Trunk.toml",
-    "rust-toolchain.toml",
-];
+const SOURCES: [&str; 7] =
+    ["web", "pwa", "shared", "Cargo.toml", "Cargo.lock", "Trunk.toml", "rust-toolchain.toml"];
 
 /// How many steps [`build`] takes at most.
 const STEPS: usize = tools::WEB_STEPS + 1;
@@ -48,9 +41,7 @@ pub(crate) fn build_with(tools: &WebTools) -> Result<(), Failure> {
     workspace::create_web_dist()?;
     let sources = sources_hash()?;
     let mut trunk = Command::new(&tools.trunk);
-    trunk
-        .args(["build", "--release"])
-        .current_dir(workspace::root());
+    trunk.args(["build", "--release"]).current_dir(workspace::root());
     if std::env::var_os("NO_COLOR").is_some() {
         // Trunk reads a word there and refuses the usual `1`.
         trunk.env("NO_COLOR", "true");
@@ -103,15 +94,11 @@ fn hash_path(path: &Path, hasher: &mut impl Hasher) -> Result<(), Failure> {
     path.hash(hasher);
     if path.is_dir() {
         let entries = fs::read_dir(path).and_then(|entries| {
-            entries
-                .map(|entry| entry.map(|entry| entry.path()))
-                .collect::<Result<Vec<_>, _>>()
+            entries.map(|entry| entry.map(|entry| entry.path())).collect::<Result<Vec<_>, _>>()
         });
         let mut entries = entries.map_err(|error| Failure::file("read", path, &error))?;
         entries.sort();
-        entries
-            .iter()
-            .try_for_each(|entry| hash_path(entry, hasher))
+        entries.iter().try_for_each(|entry| hash_path(entry, hasher))
     } else {
         let content = fs::read(path).map_err(|error| Failure::file("read", path, &error))?;
         content.hash(hasher);

@@ -38,7 +38,11 @@ impl SocketAddress {
     fn through_directory(path: &Path) -> Result<Self, FilesError> {
         use std::os::fd::AsRawFd as _;
 
-        let too_long = || FilesError::SocketPath { path: path.to_path_buf(), length: path.as_os_str().len(), limit: LONGEST };
+        let too_long = || FilesError::SocketPath {
+            path: path.to_path_buf(),
+            length: path.as_os_str().len(),
+            limit: LONGEST,
+        };
         let (parent, name) = path.parent().zip(path.file_name()).ok_or_else(too_long)?;
         let directory = File::open(parent).map_err(super::system("open", parent))?;
         let short = PathBuf::from(format!("/proc/self/fd/{}", directory.as_raw_fd())).join(name);
@@ -50,6 +54,10 @@ impl SocketAddress {
 
     #[cfg(not(target_os = "linux"))]
     fn through_directory(path: &Path) -> Result<Self, FilesError> {
-        Err(FilesError::SocketPath { path: path.to_path_buf(), length: path.as_os_str().len(), limit: LONGEST })
+        Err(FilesError::SocketPath {
+            path: path.to_path_buf(),
+            length: path.as_os_str().len(),
+            limit: LONGEST,
+        })
     }
 }

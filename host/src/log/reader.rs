@@ -30,7 +30,11 @@ impl Reader {
     ///
     /// # Errors
     /// [`LogError::Changed`], [`LogError::Beyond`] where `through` names a line that is not there, or [`LogError::Files`].
-    pub fn extend(&mut self, through: Through, look: &mut dyn FnMut(u64, &str) -> Mark) -> Result<u64, LogError> {
+    pub fn extend(
+        &mut self,
+        through: Through,
+        look: &mut dyn FnMut(u64, &str) -> Mark,
+    ) -> Result<u64, LogError> {
         let _ = (through, look);
         todo!()
     }

@@ -1,0 +1,145 @@
+//! `config.toml`: what a person may set, every key with its default; an unknown key is an error that names it (wire §10).
+
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use crate::files::{self, FilesError};
+
+/// The port of the listener where none is set (wire §1).
+pub const DEFAULT_PORT: u16 = 4310;
+
+/// More than a person writes by hand, in bytes.
+const CONFIG_BYTES: u64 = 1024 * 1024;
+
+/// The whole configuration.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// The port of the listener; 0 picks a free one.
+    pub port: u16,
+    /// What agents may do without being asked.
+    pub permissions: Permissions,
+    /// Starting sessions.
+    pub start: Start,
+    /// The gate.
+    pub gate: Gate,
+    /// The `claude` harness.
+    pub claude: Claude,
+    /// The `aura` harness.
+    pub aura: Aura,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            port: DEFAULT_PORT,
+            permissions: Permissions::default(),
+            start: Start::default(),
+            gate: Gate::default(),
+            claude: Claude::default(),
+            aura: Aura::default(),
+        }
+    }
+}
+
+/// What agents may do without being asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Permissions {
+    /// What the agent itself takes for harmless; anything that it would ask for is denied.
+    #[default]
+    Deny,
+    /// Also edits inside the working directory.
+    Edits,
+}
+
+/// Starting sessions.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Start {
+    /// The folders in and below which a device may start sessions; the home folder of the person when empty.
+    pub roots: Vec<PathBuf>,
+}
+
+/// The gate.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Gate {
+    /// Whether a harness may run that is logged in with another provider than its own.
+    pub other_provider: OtherProvider,
+}
+
+/// What becomes of the finding `other_provider`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OtherProvider {
+    /// The session is refused.
+    #[default]
+    Refuse,
+    /// The harness starts.
+    Allow,
+}
+
+/// The `claude` harness.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Claude {
+    /// The program; `claude` on the PATH where none is set.
+    pub program: Option<PathBuf>,
+}
+
+/// The `aura` harness.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Aura {
+    /// The file of steps for the `script` provider; the built-in tour where none is set.
+    pub script: Option<PathBuf>,
+}
+
+/// A configuration that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The file cannot be read.
+    #[error(transparent)]
+    Files(#[from] FilesError),
+    /// The file is no configuration.
+    #[error("{}: {detail}", path.display())]
+    Wrong {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, with the line.
+        detail: String,
+    },
+}
+
+impl Config {
+    /// Reads the file; one that is not there gives the defaults.
+    ///
+    /// # Errors
+    /// [`ConfigError`] when the file cannot be read, others can read it, or it is wrong.
+    pub fn read(path: &Path) -> Result<Self, ConfigError> {
+        let Some(bytes) = files::read_private(path, CONFIG_BYTES)? else {
+            return Ok(Self::default());
+        };
+        let wrong = |detail: String| ConfigError::Wrong { path: path.to_owned(), detail };
+        let text = String::from_utf8(bytes).map_err(|_| wrong("the file is not UTF-8".to_owned()))?;
+        toml::from_str(&text).map_err(|error| wrong(error.to_string()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_set_has_its_default_and_an_unknown_key_is_named() {
+        let config: Config =
+            toml::from_str("permissions = \"edits\"\n[gate]\nother_provider = \"allow\"").unwrap();
+        assert_eq!(config.port, DEFAULT_PORT);
+        assert_eq!(config.permissions, Permissions::Edits);
+        assert_eq!(config.gate.other_provider, OtherProvider::Allow);
+        let error = toml::from_str::<Config>("prot = 1").unwrap_err();
+        assert!(error.to_string().contains("prot"));
+    }
+}
