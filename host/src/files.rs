@@ -9,7 +9,7 @@ mod lock;
 mod socket;
 
 pub use lock::{Liveness, Lock, held};
-pub(crate) use lock::{exclusive, written_holder};
+pub(crate) use lock::{exclusive, probe, written_holder};
 pub use socket::SocketAddress;
 
 /// The permission bits of a directory of ours.
@@ -100,11 +100,7 @@ pub fn private_directory(path: &Path) -> Result<(), FilesError> {
     match std::fs::metadata(path) {
         Ok(_) => {}
         Err(missing) if missing.kind() == std::io::ErrorKind::NotFound => {
-            DirBuilder::new()
-                .recursive(true)
-                .mode(DIRECTORY_MODE)
-                .create(path)
-                .map_err(system("create", path))?;
+            DirBuilder::new().recursive(true).mode(DIRECTORY_MODE).create(path).map_err(system("create", path))?;
             sync_parent(path)?;
         }
         Err(source) => return Err(system("look at", path)(source)),
@@ -121,13 +117,7 @@ pub fn private_directory(path: &Path) -> Result<(), FilesError> {
 /// # Errors
 /// [`FilesError`] where it is too large, open to others, or cannot be read.
 pub fn read_private(path: &Path, limit: u64) -> Result<Option<Vec<u8>>, FilesError> {
-    let file = match open_private(path, OpenOptions::new().read(true)) {
-        Ok(file) => file,
-        Err(FilesError::System { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
-            return Ok(None);
-        }
-        Err(refused) => return Err(refused),
-    };
+    let Some(file) = open_if_there(path, OpenOptions::new().read(true))? else { return Ok(None) };
     let mut content = Vec::new();
     // One byte more than allowed tells a file that is too large, also one that grows while we read.
     file.take(limit.saturating_add(1)).read_to_end(&mut content).map_err(system("read", path))?;
@@ -180,6 +170,15 @@ pub(crate) fn open_private(path: &Path, options: &OpenOptions) -> Result<File, F
     }
     refuse_exposed(path, &metadata, FILE_MODE)?;
     Ok(file)
+}
+
+/// As [`open_private`]; `None` where there is no file.
+pub(crate) fn open_if_there(path: &Path, options: &OpenOptions) -> Result<Option<File>, FilesError> {
+    match open_private(path, options) {
+        Ok(file) => Ok(Some(file)),
+        Err(FilesError::System { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(refused) => Err(refused),
+    }
 }
 
 /// Makes the name of `path` itself durable.

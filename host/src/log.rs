@@ -3,11 +3,15 @@
 //! A line is any UTF-8 text without `\n`, numbered from 1 without gaps. What it means is the caller's: sessions and the automation journal both keep
 //! one JSON object in each. Everything here blocks; asynchronous callers use a blocking task.
 
+use std::fs::OpenOptions;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
+use crate::files;
+
 mod index;
 mod reader;
+mod scan;
 mod writer;
 
 pub use crate::files::Liveness;
@@ -16,7 +20,7 @@ pub use reader::{Cursor, Line, Reader, Through};
 pub use writer::{Opened, Writer};
 
 /// The longest line, in bytes without `\n`: the wire's bound of a line (wire §2), which no entry can pass.
-pub const LINE_LIMIT: usize = 8_388_608;
+pub const LINE_LIMIT: usize = shared::limits::LINE_BYTES;
 
 /// Why a log cannot be written or read.
 #[derive(Debug, thiserror::Error)]
@@ -88,20 +92,42 @@ pub struct Damage {
 /// The most ranges of damaged lines that are listed by number: a person needs a few, memory needs a bound.
 pub const DAMAGE_LISTED: usize = 64;
 
+impl Damage {
+    /// Adds the next damaged line.
+    fn add(&mut self, number: u64) {
+        self.count += 1;
+        if let Some(last) = self.lines.last_mut().filter(|last| last.end() + 1 == number) {
+            *last = *last.start()..=number;
+        } else if self.lines.len() < DAMAGE_LISTED {
+            self.lines.push(number..=number);
+        }
+    }
+}
+
 /// Says whether a live process holds the log at `path`, without disturbing it.
 ///
 /// # Errors
 /// [`LogError::Files`] where the file cannot be opened.
 pub fn locked(path: &Path) -> Result<Liveness, LogError> {
-    let _ = path;
-    todo!()
+    let holder = holder_path(path);
+    Ok(files::probe(path, || files::written_holder(&holder))?)
 }
 
-/// Makes durable what is in a log that nobody writes, so that all of it may be served.
+/// Makes durable what is in a log that nobody writes, so that all of it may be served. A log that does not exist is left so.
 ///
 /// # Errors
 /// [`LogError::Files`] where the system refuses.
 pub fn sync(path: &Path) -> Result<(), LogError> {
-    let _ = path;
-    todo!()
+    if let Some(file) = files::open_if_there(path, OpenOptions::new().read(true))? {
+        file.sync_data().map_err(files::system("sync", path))?;
+    }
+    Ok(())
 }
+
+/// Beside the log stands the pid of its writer; the log itself has room for lines only.
+fn holder_path(path: &Path) -> PathBuf {
+    path.with_extension("holder")
+}
+
+#[cfg(test)]
+mod tests;
