@@ -100,7 +100,11 @@ pub fn private_directory(path: &Path) -> Result<(), FilesError> {
     match std::fs::metadata(path) {
         Ok(_) => {}
         Err(missing) if missing.kind() == std::io::ErrorKind::NotFound => {
-            DirBuilder::new().recursive(true).mode(DIRECTORY_MODE).create(path).map_err(system("create", path))?;
+            DirBuilder::new()
+                .recursive(true)
+                .mode(DIRECTORY_MODE)
+                .create(path)
+                .map_err(system("create", path))?;
             sync_parent(path)?;
         }
         Err(source) => return Err(system("look at", path)(source)),

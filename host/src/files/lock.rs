@@ -30,11 +30,15 @@ impl Lock {
     /// # Errors
     /// [`FilesError::Held`] with the holder where another process has it.
     pub fn take(path: &Path) -> Result<Self, FilesError> {
-        let file = open_private(path, OpenOptions::new().read(true).write(true).create(true).truncate(false))?;
+        let file =
+            open_private(path, OpenOptions::new().read(true).write(true).create(true).truncate(false))?;
         let file = exclusive(file, path, || written_holder(path))?;
         let lock = Self { file };
         let holder = format!("{}\n", std::process::id());
-        lock.file.set_len(0).and_then(|()| lock.file.write_all_at(holder.as_bytes(), 0)).map_err(system("write", path))?;
+        lock.file
+            .set_len(0)
+            .and_then(|()| lock.file.write_all_at(holder.as_bytes(), 0))
+            .map_err(system("write", path))?;
         Ok(lock)
     }
 }
@@ -67,13 +71,19 @@ pub fn held(path: &Path) -> Result<Liveness, FilesError> {
 }
 
 /// Locks `file`, or says who has it.
-pub(crate) fn exclusive(mut file: File, path: &Path, holder: impl Fn() -> Option<u32>) -> Result<Flock<File>, FilesError> {
+pub(crate) fn exclusive(
+    mut file: File,
+    path: &Path,
+    holder: impl Fn() -> Option<u32>,
+) -> Result<Flock<File>, FilesError> {
     let until = Instant::now() + PATIENCE;
     loop {
         match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
             Ok(locked) => return Ok(locked),
             Err((back, Errno::EWOULDBLOCK | Errno::EINTR)) if Instant::now() < until => file = back,
-            Err((_, Errno::EWOULDBLOCK)) => return Err(FilesError::Held { path: path.to_path_buf(), holder: holder() }),
+            Err((_, Errno::EWOULDBLOCK)) => {
+                return Err(FilesError::Held { path: path.to_path_buf(), holder: holder() });
+            }
             Err((_, error)) => return Err(system("lock", path)(error.into())),
         }
         // A probe holds the lock for some microseconds, and a killed holder until the kernel has closed its files.
@@ -95,9 +105,14 @@ pub(crate) fn probe(path: &Path, holder: impl Fn() -> Option<u32>) -> Result<Liv
 /// The pid that stands in the file at `path`, where it is one of a live process.
 pub(crate) fn written_holder(path: &Path) -> Option<u32> {
     let mut text = String::new();
-    open_private(path, OpenOptions::new().read(true)).ok()?.take(HOLDER_BYTES).read_to_string(&mut text).ok()?;
+    open_private(path, OpenOptions::new().read(true))
+        .ok()?
+        .take(HOLDER_BYTES)
+        .read_to_string(&mut text)
+        .ok()?;
     let pid: i32 = text.trim().parse().ok().filter(|pid| *pid > 0)?;
     // A holder that was killed leaves its pid behind; a dead one is not named.
-    let is_alive = !matches!(nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), None), Err(Errno::ESRCH));
+    let is_alive =
+        !matches!(nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), None), Err(Errno::ESRCH));
     is_alive.then(|| pid.unsigned_abs())
 }

@@ -75,7 +75,12 @@ impl Index {
     /// Adds the next line, which takes `length` bytes with its `\n`.
     pub(super) fn push(&mut self, length: u64, mark: Mark) {
         if self.lines.is_multiple_of(STRIDE) {
-            self.strides.push(Stride { offset: self.end, counted_before: self.counted, counted: 0, damaged: 0 });
+            self.strides.push(Stride {
+                offset: self.end,
+                counted_before: self.counted,
+                counted: 0,
+                damaged: 0,
+            });
         }
         self.lines += 1;
         self.end += length;
@@ -94,7 +99,9 @@ impl Index {
 
     /// The stride that line `number` lies in.
     pub(super) fn stride(&self, number: u64) -> Option<Stride> {
-        (number > 0 && number <= self.lines).then(|| self.strides.get(position(number - 1)).copied()).flatten()
+        (number > 0 && number <= self.lines)
+            .then(|| self.strides.get(position(number - 1)).copied())
+            .flatten()
     }
 
     /// The exact number of counted lines after line `since`.
@@ -114,13 +121,16 @@ impl Index {
         if since == self.lines {
             return Some((self.end, 0));
         }
-        (since < self.lines).then(|| self.strides.get(position(since)).map(|stride| (stride.offset, since % STRIDE))).flatten()
+        (since < self.lines)
+            .then(|| self.strides.get(position(since)).map(|stride| (stride.offset, since % STRIDE)))
+            .flatten()
     }
 
     /// The damaged lines.
     pub(super) fn damage(&self) -> Damage {
         let mut damage = Damage::default();
-        for (first, stride) in (1..).step_by(64).zip(&self.strides).filter(|(_, stride)| stride.damaged != 0) {
+        for (first, stride) in (1..).step_by(64).zip(&self.strides).filter(|(_, stride)| stride.damaged != 0)
+        {
             for number in first..first + STRIDE {
                 if stride.damaged & bit_of(number) != 0 {
                     damage.add(number);

@@ -39,7 +39,11 @@ impl Reader {
     ///
     /// # Errors
     /// [`LogError::Changed`], [`LogError::Beyond`] where `through` names a line that is not there, or [`LogError::Files`].
-    pub fn extend(&mut self, through: Through, look: &mut dyn FnMut(u64, &str) -> Mark) -> Result<u64, LogError> {
+    pub fn extend(
+        &mut self,
+        through: Through,
+        look: &mut dyn FnMut(u64, &str) -> Mark,
+    ) -> Result<u64, LogError> {
         let last = match through {
             Through::Line(number) => number,
             Through::End => u64::MAX,
@@ -49,7 +53,9 @@ impl Reader {
             seen = self.look_further(last, look)?;
         }
         match through {
-            Through::Line(asked) if asked > seen => Err(LogError::Beyond { path: self.path.clone(), end: seen, asked }),
+            Through::Line(asked) if asked > seen => {
+                Err(LogError::Beyond { path: self.path.clone(), end: seen, asked })
+            }
             Through::Line(_) | Through::End => Ok(seen),
         }
     }
@@ -81,7 +87,8 @@ impl Reader {
             let index = read(&self.index);
             (index.seek(since), index.end(), index.lines())
         };
-        let (offset, skip) = found.ok_or_else(|| LogError::Beyond { path: self.path.clone(), end: lines, asked: since })?;
+        let (offset, skip) =
+            found.ok_or_else(|| LogError::Beyond { path: self.path.clone(), end: lines, asked: since })?;
         let scanner = match &self.identity {
             // Nothing was ever there, so nothing is to be read yet: the file is opened with the first line.
             None => None,

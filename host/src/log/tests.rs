@@ -188,7 +188,10 @@ fn a_reader_follows_a_writer_up_to_what_it_is_allowed_to_see() {
     writer.append_batch(&["T4"]).unwrap();
     reader.extend(Through::Line(4), &mut look).unwrap();
     assert_eq!(all(&mut late, 10, 100, Select::Every), [(4, "T4".into())]);
-    assert_eq!((late.position(), reader.counted_after(0), reader.counted_after(3), reader.counted_after(99)), (4, 3, 1, 0));
+    assert_eq!(
+        (late.position(), reader.counted_after(0), reader.counted_after(3), reader.counted_after(99)),
+        (4, 3, 1, 0)
+    );
 }
 
 #[test]
@@ -358,7 +361,10 @@ fn part(name: &str, path: &Path, prelude: &str) -> Command {
 fn a_file_that_may_not_grow_keeps_whole_batches_only() {
     let scratch = Scratch::new();
     // `ulimit -f` counts blocks of 512 bytes; with SIGXFSZ ignored a write past it fails as on a full disk.
-    let ended = part("part_fill_until_refused", &scratch.path, "trap '' XFSZ; ulimit -f 8").stdout(Stdio::null()).status().unwrap();
+    let ended = part("part_fill_until_refused", &scratch.path, "trap '' XFSZ; ulimit -f 8")
+        .stdout(Stdio::null())
+        .status()
+        .unwrap();
     assert!(ended.success());
     let opened = scratch.open();
     assert_eq!((opened.damage, opened.writer.durable() % 2), (Damage::default(), 0));
@@ -383,7 +389,11 @@ fn part_fill_until_refused() {
 #[test]
 fn the_lock_of_a_killed_writer_is_free_and_its_lines_stay() {
     let scratch = Scratch::new();
-    let mut child = part("part_write_and_hold", &scratch.path, ":").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut child = part("part_write_and_hold", &scratch.path, ":")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
     let mut out = std::io::BufReader::new(child.stdout.take().unwrap());
     let mut line = String::new();
     while line != "written\n" {

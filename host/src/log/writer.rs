@@ -38,7 +38,11 @@ impl Writer {
         let file = files::open_private(path, OpenOptions::new().read(true).append(true).create(true))?;
         let holder = holder_path(path);
         let file = files::exclusive(file, path, || files::written_holder(&holder)).map_err(|error| {
-            if let FilesError::Held { path, holder } = error { LogError::Held { path, holder } } else { LogError::Files(error) }
+            if let FilesError::Held { path, holder } = error {
+                LogError::Held { path, holder }
+            } else {
+                LogError::Files(error)
+            }
         })?;
         let metadata = still_named(path, &file)?;
         files::write_private(&holder, format!("{}\n", std::process::id()).as_bytes())?;
@@ -138,7 +142,10 @@ impl<S: Storage> Appender<S> {
         }
         let mut batch = Vec::with_capacity(lines.iter().map(|line| line.as_ref().len() + 1).sum());
         for line in lines.iter().map(AsRef::as_ref) {
-            let is_fit = !line.is_empty() && line.len() <= LINE_LIMIT && !line.contains(&b'\n') && std::str::from_utf8(line).is_ok();
+            let is_fit = !line.is_empty()
+                && line.len() <= LINE_LIMIT
+                && !line.contains(&b'\n')
+                && std::str::from_utf8(line).is_ok();
             if !is_fit {
                 return Err(Failure::Unfit(line.len()));
             }
@@ -151,7 +158,9 @@ impl<S: Storage> Appender<S> {
         if let Err(refused) = self.storage.append(&batch) {
             return Err(match self.take_back() {
                 Ok(()) => Failure::Refused(refused),
-                Err(failed) => self.poisoned(&format!("{refused}; and what had been written could not be taken back: {failed}")),
+                Err(failed) => self.poisoned(&format!(
+                    "{refused}; and what had been written could not be taken back: {failed}"
+                )),
             });
         }
         if let Err(failed) = self.storage.sync() {
@@ -180,7 +189,11 @@ impl<S: Storage> Appender<S> {
 fn still_named(path: &Path, file: &File) -> Result<std::fs::Metadata, LogError> {
     let ours = file.metadata().map_err(files::system("look at", path))?;
     let named = std::fs::metadata(path).map_err(files::system("look at", path))?;
-    if (ours.dev(), ours.ino()) == (named.dev(), named.ino()) { Ok(ours) } else { Err(LogError::Changed { path: path.to_path_buf() }) }
+    if (ours.dev(), ours.ino()) == (named.dev(), named.ino()) {
+        Ok(ours)
+    } else {
+        Err(LogError::Changed { path: path.to_path_buf() })
+    }
 }
 
 #[cfg(test)]
@@ -253,7 +266,9 @@ mod tests {
     fn what_cannot_be_a_line_is_refused_before_anything_is_written() {
         let mut appender = appender(100);
         for unfit in [b"".as_slice(), b"a\nb", b"\xff", &vec![b'x'; LINE_LIMIT + 1]] {
-            assert!(matches!(appender.append(&[b"good", unfit]), Err(Failure::Unfit(length)) if length == unfit.len()));
+            assert!(
+                matches!(appender.append(&[b"good", unfit]), Err(Failure::Unfit(length)) if length == unfit.len())
+            );
         }
         assert_eq!(appender.append(&[] as &[&str]).unwrap(), 0);
         assert!(appender.storage.content.is_empty());
