@@ -274,7 +274,11 @@ fn write_canonical(value: &Value, text: &mut String) {
     match value {
         Value::Null => text.push_str("null"),
         Value::Bool(value) => text.push_str(if *value { "true" } else { "false" }),
-        Value::Number(number) => write_number(number.as_f64().unwrap_or_default(), text),
+        Value::Number(number) => {
+            // ECMAScript knows doubles only, and where two shortest forms are equally near it takes the even one, unlike Rust.
+            let number = number.as_f64().unwrap_or_default();
+            text.push_str(ryu_js::Buffer::new().format(number));
+        }
         Value::String(value) => write_string(value, text),
         Value::Array(items) => {
             text.push('[');
@@ -321,44 +325,5 @@ fn write_string(value: &str, text: &mut String) {
     text.push('"');
 }
 
-/// ECMAScript's `Number::toString`: the shortest digits that name the double, and a point or an exponent by its rules.
-fn write_number(number: f64, text: &mut String) {
-    if number == 0.0 {
-        text.push('0');
-        return;
-    }
-    if number < 0.0 {
-        text.push('-');
-    }
-    // Rust writes the shortest digits too, always as `d.ddde±n`.
-    let scientific = format!("{:e}", number.abs());
-    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
-    let digits = mantissa.replace('.', "");
-    let exponent: i32 = exponent.parse().unwrap_or_default();
-    let length = i32::try_from(digits.len()).unwrap_or(i32::MAX);
-    // The number is 0.DIGITS × 10^point.
-    let point = exponent + 1;
-    if (length..=21).contains(&point) {
-        text.push_str(&digits);
-        text.extend(std::iter::repeat_n('0', usize::try_from(point - length).unwrap_or_default()));
-    } else if (1..=21).contains(&point) {
-        let (whole, fraction) = digits.split_at(usize::try_from(point).unwrap_or_default());
-        text.push_str(whole);
-        text.push('.');
-        text.push_str(fraction);
-    } else if (-5..=0).contains(&point) {
-        text.push_str("0.");
-        text.extend(std::iter::repeat_n('0', usize::try_from(-point).unwrap_or_default()));
-        text.push_str(&digits);
-    } else {
-        let (first, rest) = digits.split_at(1);
-        text.push_str(first);
-        if !rest.is_empty() {
-            text.push('.');
-            text.push_str(rest);
-        }
-        text.push('e');
-        text.push(if exponent < 0 { '-' } else { '+' });
-        text.push_str(&exponent.abs().to_string());
-    }
-}
+#[cfg(test)]
+mod tests;

@@ -103,3 +103,118 @@ impl EncodedLine {
         &self.0
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::Value;
+
+    use super::*;
+
+    fn vectors() -> Value {
+        serde_json::from_str(include_str!("../../sdk/conformance/vectors/lines.json")).unwrap()
+    }
+
+    fn plaintext(parts: &Value) -> Vec<u8> {
+        let parts = parts.as_array().unwrap().iter();
+        let texts = parts.map(|part| match part["repeat"].as_str() {
+            Some(text) => text.repeat(usize::try_from(part["times"].as_u64().unwrap()).unwrap()),
+            None => part["text"].as_str().unwrap().to_owned(),
+        });
+        texts.collect::<String>().into_bytes()
+    }
+
+    fn read_all(
+        decoder: &mut LineDecoder,
+        mut plaintext: &[u8],
+        lines: &mut Vec<Vec<u8>>,
+    ) -> Result<(), LineError> {
+        while let Some(line) = decoder.read(&mut plaintext)? {
+            lines.push(line);
+        }
+        assert!(plaintext.is_empty());
+        Ok(())
+    }
+
+    #[test]
+    fn lines_are_cut_like_the_vectors() {
+        for case in vectors()["splits"].as_array().unwrap() {
+            let size = usize::try_from(case["line_bytes"].as_u64().unwrap()).unwrap();
+            let line = EncodedLine::new(vec![b'a'; size]).unwrap();
+            let sizes: Vec<_> = line.chunks().map(<[u8]>::len).collect();
+            assert_eq!(serde_json::json!(sizes), case["plaintexts"]);
+            assert_eq!(line.as_bytes().last(), Some(&b'\n'));
+        }
+    }
+
+    #[test]
+    fn streams_give_the_lines_of_the_vectors() {
+        for case in vectors()["streams"].as_array().unwrap() {
+            let mut decoder =
+                if case["limit"] == "hello" { LineDecoder::awaiting_hello() } else { LineDecoder::new() };
+            let mut lines = Vec::new();
+            let mut plaintexts = case["plaintexts"].as_array().unwrap().iter().map(plaintext);
+            let outcome: Result<(), LineError> =
+                plaintexts.try_for_each(|plaintext| read_all(&mut decoder, &plaintext, &mut lines));
+            let error = outcome.err().map(|error| match error {
+                LineError::TooLong => "line_too_long",
+                LineError::NoHello => "no_hello",
+                LineError::Broken => "broken",
+            });
+            assert_eq!(error, case["error"].as_str(), "{}", case["name"]);
+            let lengths: Vec<_> = lines.iter().map(Vec::len).collect();
+            assert_eq!(serde_json::json!(lengths), case["lines"], "{}", case["name"]);
+        }
+    }
+
+    #[test]
+    fn after_hello_a_line_may_be_long_and_what_came_with_it_is_kept() {
+        let mut decoder = LineDecoder::awaiting_hello();
+        let mut plaintext: Vec<u8> = b"hello\n".to_vec();
+        plaintext.resize(limits::HELLO_BYTES * 3, b'a');
+        plaintext.push(b'\n');
+        let mut rest = plaintext.as_slice();
+        assert_eq!(decoder.read(&mut rest), Ok(Some(b"hello".to_vec())));
+        decoder.accept_hello();
+        assert_eq!(decoder.read(&mut rest).unwrap().unwrap().len(), limits::HELLO_BYTES * 3 - 6);
+    }
+
+    #[test]
+    fn memory_grows_with_what_came_only() {
+        let mut decoder = LineDecoder::new();
+        read_all(&mut decoder, b"{\"a\":", &mut Vec::new()).unwrap();
+        assert!(decoder.open.capacity() < 100);
+        read_all(&mut decoder, b"1}\n", &mut Vec::new()).unwrap();
+        assert_eq!(decoder.open.capacity(), 0);
+    }
+
+    #[test]
+    fn a_line_that_would_arrive_as_two_is_not_sent() {
+        assert_eq!(EncodedLine::new("{\n}"), Err(LineError::Broken));
+        assert_eq!(EncodedLine::new(vec![b'a'; limits::LINE_BYTES + 1]), Err(LineError::TooLong));
+    }
+
+    proptest! {
+        #[test]
+        fn lines_come_out_as_they_went_in(
+            texts in prop::collection::vec("[^\n]{0,40}", 0..20),
+            sizes in prop::collection::vec(0_usize..30, 1..20),
+        ) {
+            let mut stream = Vec::new();
+            for text in &texts {
+                stream.extend_from_slice(EncodedLine::new(text.as_str()).unwrap().as_bytes());
+            }
+            let mut decoder = LineDecoder::new();
+            let mut lines = Vec::new();
+            let mut sizes = sizes.into_iter().chain([1]).cycle();
+            let mut rest = stream.as_slice();
+            while !rest.is_empty() {
+                let (part, later) = rest.split_at(sizes.next().unwrap().min(rest.len()));
+                read_all(&mut decoder, part, &mut lines).unwrap();
+                rest = later;
+            }
+            let expected: Vec<_> = texts.into_iter().map(String::into_bytes).collect();
+            prop_assert_eq!(lines, expected);
+        }
+    }
+}

@@ -101,3 +101,33 @@ fn is_bidi(character: char) -> bool {
     matches!(character,
         '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::Value;
+
+    use super::*;
+
+    #[test]
+    fn names_are_cleaned_like_the_vectors() {
+        let vectors: Value =
+            serde_json::from_str(include_str!("../../sdk/conformance/vectors/names.json")).unwrap();
+        for case in vectors.as_array().unwrap() {
+            let text = case["text"].as_str().unwrap();
+            assert_eq!(DeviceName::clean(text).as_str(), case["device"], "{case}");
+            let session = SessionName::clean(text).ok();
+            assert_eq!(session.as_ref().map(SessionName::as_str), case["session"].as_str(), "{case}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_cleaned_name_is_clean(text in "[\\PC\\p{Cc}\\p{M}\u{202a}-\u{202e}]{0,80}") {
+            let name = DeviceName::clean(&text);
+            prop_assert_eq!(DeviceName::clean(name.as_str()), name.clone());
+            prop_assert!((1..=limits::NAME_SCALARS).contains(&name.as_str().chars().count()));
+            prop_assert!(name.as_str().chars().all(|c| !c.is_control() && !is_bidi(c)));
+        }
+    }
+}

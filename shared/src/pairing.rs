@@ -382,3 +382,6 @@ impl FromStr for Pasted {
         if text.contains("://") { text.parse().map(Self::Url) } else { text.parse().map(Self::Secret) }
     }
 }
+
+#[cfg(test)]
+mod tests;
