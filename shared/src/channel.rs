@@ -27,9 +27,14 @@ use data_encoding::HEXLOWER;
 use snow::{Builder, HandshakeState, TransportState};
 use zeroize::{Zeroize, Zeroizing};
 
+use crate::failure::Failure;
 use crate::fingerprint::{Fingerprint, PublicKey};
+use crate::frame::{Frame, ListenerBody};
+use crate::ids::FrameId;
+use crate::json;
 use crate::limits;
 use crate::line::{EncodedLine, LineDecoder, LineError};
+use crate::time::Timestamp;
 
 /// The Noise protocol of both versions.
 const PATTERN: &str = "Noise_XX_25519_ChaChaPoly_SHA256";
@@ -337,9 +342,19 @@ pub trait Admission {
 pub struct FailureLine(EncodedLine);
 
 impl FailureLine {
-    /// Made from a failure, in this crate alone.
-    pub(crate) fn new(line: EncodedLine) -> Self {
-        Self(line)
+    /// The line of a failure, which answers the frame whose id was readable. A long `detail` is cut.
+    ///
+    /// # Errors
+    /// Never in practice: a cut failure is far below a line's limit.
+    pub fn new(
+        timestamp: Timestamp,
+        reply_to: Option<FrameId>,
+        mut failure: Failure,
+    ) -> Result<Self, LineError> {
+        failure.detail.truncate(json::cut(&failure.detail, limits::DETAIL_BYTES).len());
+        let mut frame = Frame::new(timestamp, ListenerBody::Failure(failure));
+        frame.reply_to = reply_to;
+        frame.encode().map(Self)
     }
 }
 

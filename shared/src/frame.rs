@@ -10,6 +10,7 @@ use crate::failure::Failure;
 use crate::ids::{FrameId, HostId, LogId, PartId, SessionId, SubmissionId};
 use crate::json::{self, integer, present, present_integer};
 use crate::kind::{Empty, Kind, Kinds, Open, kinds};
+use crate::line::{EncodedLine, LineError};
 use crate::pairing::OfferedCode;
 use crate::record::Record;
 use crate::request::{Answer, Configure, Request, Response};
@@ -497,6 +498,14 @@ impl<B: Body> Frame<B> {
     pub fn to_line(&self) -> Vec<u8> {
         // Frames hold only maps with text keys and finite numbers, which serde_json writes without fail.
         serde_json::to_vec(self).unwrap_or_default()
+    }
+
+    /// The line of the frame as bytes to send.
+    ///
+    /// # Errors
+    /// When it is longer than 8 MiB, which the limits of its texts forbid.
+    pub fn encode(&self) -> Result<EncodedLine, LineError> {
+        EncodedLine::new(self.to_line())
     }
 
     /// Reads a line, without `\n`, as a frame of this direction.

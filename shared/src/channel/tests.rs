@@ -2,6 +2,7 @@ use proptest::prelude::*;
 use serde_json::Value;
 
 use super::*;
+use crate::failure::FailureCode;
 
 /// What admission would give.
 #[derive(Debug)]
@@ -273,9 +274,12 @@ fn a_stranger_has_16_kib_and_may_be_told_why_not() {
         unadmitted.receive(&message).unwrap();
     }
     assert_eq!(unadmitted.next_line(), Err(LineError::NoHello));
-    let failure = FailureLine::new(line("{failure}"));
+    let failure = Failure::new(FailureCode::Unauthorised, "é".repeat(limits::DETAIL_BYTES));
+    let failure = FailureLine::new(Timestamp::from_milliseconds(0), None, failure).unwrap();
     let messages = unadmitted.send_failure(&failure).unwrap();
-    assert_eq!(received(&mut client, &messages), ["{failure}"]);
+    let frame = Frame::<ListenerBody>::from_line(received(&mut client, &messages)[0].as_bytes()).unwrap();
+    let ListenerBody::Failure(failure) = frame.body else { panic!("{frame:?}") };
+    assert_eq!((failure.is_fatal, failure.detail.len()), (true, limits::DETAIL_BYTES));
 }
 
 #[test]
