@@ -10,6 +10,6 @@ try {
   document.getElementById('boot')?.remove();
 } catch (error) {
   console.error(error);
-  // register.js is there before this module: it runs while the page is being parsed.
-  window.bootFailed(error);
+  // From register.js, which runs while the page is being parsed.
+  window.bootFailed?.(error);
 }

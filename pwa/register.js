@@ -4,6 +4,10 @@
 
   const show = (sentence) => {
     const boot = document.getElementById('boot');
+    if (!boot && document.readyState === 'loading') {
+      document.addEventListener('DOMContentLoaded', () => show(sentence), { once: true });
+      return;
+    }
     if (!boot || boot.dataset.failed) return;
     boot.dataset.failed = 'yes';
     boot.setAttribute('role', 'alert');
@@ -29,9 +33,7 @@
   }, true);
 
   if (!('noModule' in HTMLScriptElement.prototype)) {
-    document.addEventListener('DOMContentLoaded', () => {
-      show('This browser is too old for aude: it does not load JavaScript modules. Use a current one.');
-    });
+    show('This browser is too old for aude: it does not load JavaScript modules. Use a current one.');
   }
 
   // Not there outside of a secure context; the client works without it, it is only not installable.
