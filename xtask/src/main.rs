@@ -3,6 +3,7 @@
 mod cache;
 mod claude;
 mod command;
+mod dependencies;
 mod programs;
 mod report;
 mod test;

@@ -7,7 +7,7 @@ use crate::command::{self, Failure};
 use crate::report::Steps;
 use crate::tools::{self, TestTools};
 use crate::versions::WASM_TARGET;
-use crate::{programs, web, workspace};
+use crate::{dependencies, programs, web, workspace};
 
 /// The native crates, with the feature that the schema test needs.
 const NATIVE: [&str; 5] = ["--workspace", "--exclude", "web", "--features", "shared/schema"];
@@ -25,7 +25,8 @@ pub(crate) fn check() -> Result<(), Failure> {
 /// Everything that the gate needs; `filters` go to the test runner.
 pub(crate) fn test(filters: &[String]) -> Result<(), Failure> {
     workspace::create_web_dist()?;
-    let mut steps = Steps::new(tools::TEST_STEPS + 8);
+    let mut steps = Steps::new(tools::TEST_STEPS + 9);
+    steps.step("dependencies", dependencies::check)?;
     let tools = tools::for_tests(&mut steps)?;
     static_checks(&mut steps)?;
     steps.step("documentation", || {
