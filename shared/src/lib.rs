@@ -21,6 +21,7 @@ pub mod json;
 pub mod kind;
 pub mod limits;
 pub mod line;
+pub mod link;
 pub mod name;
 pub mod pairing;
 pub mod record;
