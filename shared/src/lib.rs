@@ -29,3 +29,4 @@ pub mod request;
 pub mod settings;
 pub mod status;
 pub mod time;
+pub mod transcript;
