@@ -6,6 +6,8 @@ use std::io;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use crate::environment;
+
 /// Why a command of the project could not be carried out, as a sentence for a person.
 #[derive(Debug)]
 pub(crate) struct Failure(String);
@@ -47,7 +49,9 @@ pub(crate) fn output(command: &mut Command) -> Option<String> {
 
 /// The cargo that runs this xtask, so that a whole command uses one toolchain.
 pub(crate) fn cargo() -> Command {
-    Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    environment::without_this_package(&mut cargo);
+    cargo
 }
 
 /// Puts folders in front of `PATH` for one program.

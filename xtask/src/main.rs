@@ -4,6 +4,7 @@ mod cache;
 mod claude;
 mod command;
 mod dependencies;
+mod environment;
 mod programs;
 mod report;
 mod test;

@@ -4,7 +4,7 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use crate::command::{self, Failure};
-use crate::{web, workspace};
+use crate::{environment, web, workspace};
 
 /// Builds the browser client and the programs, then replaces this process with `aude up`.
 ///
@@ -21,6 +21,8 @@ pub(crate) fn up(arguments: &[String]) -> Result<(), Failure> {
         )
     })?;
     let program = workspace::target()?.join("release/aude");
-    let error = Command::new(&program).arg("up").args(arguments).exec();
+    let mut up = Command::new(&program);
+    // What `aude up` starts works in other projects, whose builds must not see anything of this one.
+    let error = environment::without_this_build(&mut up).arg("up").args(arguments).exec();
     Err(Failure::file("start", &program, &error))
 }

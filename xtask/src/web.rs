@@ -8,7 +8,7 @@ use std::process::Command;
 use crate::command::{self, Failure};
 use crate::report::Steps;
 use crate::tools::{self, WebTools};
-use crate::{report, versions, workspace};
+use crate::{environment, report, versions, workspace};
 
 /// Everything that the browser client is made from, relative to the root of the clone.
 const SOURCES: [&str; 7] =
@@ -41,7 +41,7 @@ pub(crate) fn build_with(tools: &WebTools) -> Result<(), Failure> {
     workspace::create_web_dist()?;
     let sources = sources_hash()?;
     let mut trunk = Command::new(&tools.trunk);
-    trunk.args(["build", "--release"]).current_dir(workspace::root());
+    environment::without_this_package(&mut trunk).args(["build", "--release"]).current_dir(workspace::root());
     if std::env::var_os("NO_COLOR").is_some() {
         // Trunk reads a word there and refuses the usual `1`.
         trunk.env("NO_COLOR", "true");
