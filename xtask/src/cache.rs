@@ -15,7 +15,10 @@ pub(crate) struct Cache {
 impl Cache {
     /// Opens the cache, and waits while another clone installs something.
     pub(crate) fn open() -> Result<Self, Failure> {
-        let root = root()?;
+        Self::open_at(root()?)
+    }
+
+    fn open_at(root: PathBuf) -> Result<Self, Failure> {
         fs::create_dir_all(&root).map_err(|error| Failure::file("create", &root, &error))?;
         let path = root.join("install.lock");
         let lock = File::create(&path).map_err(|error| Failure::file("open", &path, &error))?;
@@ -75,4 +78,62 @@ fn root() -> Result<PathBuf, Failure> {
     base.map(|base| base.join("aude")).ok_or_else(|| {
         Failure::new("Neither XDG_CACHE_HOME nor HOME is set, so there is no folder for tools: set HOME.")
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Scratch(PathBuf);
+
+    impl Scratch {
+        fn new(name: &str) -> Self {
+            let folder = std::env::temp_dir().join(format!("xtask-{}-{name}", std::process::id()));
+            remove_folder(&folder).unwrap();
+            Self(folder)
+        }
+    }
+
+    impl Drop for Scratch {
+        fn drop(&mut self) {
+            // A folder left in the temporary folder is no reason to fail.
+            let _left = remove_folder(&self.0);
+        }
+    }
+
+    #[test]
+    fn a_complete_installation_is_used_again() {
+        let scratch = Scratch::new("again");
+        let cache = Cache::open_at(scratch.0.clone()).unwrap();
+        let first = cache.installed("tools/a-1", |folder| {
+            fs::write(folder.join("a"), "a").map_err(|error| Failure::file("write", folder, &error))
+        });
+        let again = cache.installed("tools/a-1", |_| panic!("it is there"));
+        assert_eq!(first.unwrap(), again.unwrap());
+        assert!(scratch.0.join("tools/a-1/a").is_file());
+    }
+
+    #[test]
+    fn an_installation_that_did_not_end_is_not_taken_for_a_complete_one() {
+        let scratch = Scratch::new("partial");
+        let cache = Cache::open_at(scratch.0.clone()).unwrap();
+        let failed = cache.installed("tools/a-1", |folder| {
+            fs::write(folder.join("left"), "").unwrap();
+            Err(Failure::new("No."))
+        });
+        assert!(failed.is_err());
+        assert!(!scratch.0.join("tools/a-1").exists());
+        cache.installed("tools/a-1", |_| Ok(())).unwrap();
+        assert!(!scratch.0.join("tools/a-1/left").exists(), "what the first one left is gone");
+    }
+
+    #[test]
+    fn two_clones_do_not_install_at_once() {
+        let scratch = Scratch::new("lock");
+        let cache = Cache::open_at(scratch.0.clone()).unwrap();
+        let other = File::create(scratch.0.join("install.lock")).unwrap();
+        assert!(matches!(other.try_lock(), Err(TryLockError::WouldBlock)));
+        drop(cache);
+        other.try_lock().unwrap();
+    }
 }
