@@ -356,6 +356,12 @@ impl FailureLine {
         frame.reply_to = reply_to;
         frame.encode().map(Self)
     }
+
+    /// The line.
+    #[must_use]
+    pub fn line(&self) -> &EncodedLine {
+        &self.0
+    }
 }
 
 /// A listener's end whose peer has proved a key but was not admitted: it can say `hello` in 16 KiB and be told why not.
@@ -456,6 +462,15 @@ impl<R> Channel<R> {
     /// When the channel is broken.
     pub fn send(&mut self, line: &EncodedLine) -> Result<Vec<Vec<u8>>, ChannelError> {
         self.noise.send(line)
+    }
+
+    /// Bytes that are no whole line, as only a hostile peer sends them.
+    #[cfg(test)]
+    pub(crate) fn send_bytes_for_test(&mut self, plaintext: &[u8]) -> Vec<Vec<u8>> {
+        plaintext
+            .chunks(limits::NOISE_PLAINTEXT_BYTES)
+            .map(|plaintext| self.noise.seal(plaintext).unwrap())
+            .collect()
     }
 }
 

@@ -1,13 +1,17 @@
 //! The two ends of a link as machines without I/O: transport messages and moments in, transport messages and events out (wire §1 to §4, §9).
 //!
-//! [`ClientLink`] is the opener's end (a device, a session host, `aude pair`). Whoever owns the socket
+//! [`ClientLink`] is the opener's end (a device, a session host, `aude pair`), [`ListenerLink`] the listener's. Whoever owns the socket
 //! gives each binary message to `receive`, sends what `next_message` returns and then calls `sent`, and calls `tick` at `wake_at`.
 
 mod client;
+mod listener;
+#[cfg(test)]
+mod tests;
 
 use std::collections::VecDeque;
 
 pub use client::{ClientEvent, ClientLink};
+pub use listener::{LinkKind, ListenerEvent, ListenerLink};
 
 use crate::channel::{Channel, ChannelError};
 use crate::failure::Failure;
