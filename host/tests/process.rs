@@ -30,11 +30,12 @@ sh -c "$note" &
 setsid sh -c "$note" &
 (setsid sh -c "trap '' TERM HUP INT; $note" &)
 env -i PATH="$PATH" setsid sh -c "$note" &
+(env -i PATH="$PATH" setsid sh -c "$note" &)
 perl -e 'use POSIX; exit if fork; POSIX::setsid(); exit if fork; open(F, ">>", "pids"); print F "$$\n"; close F; $SIG{TERM} = "IGNORE"; sleep 1000;' &
-perl -e '$0 = "x" x 4000; open(F, ">>", "pids"); print F "$$\n"; close F; sleep 1000;' &
+(perl -e '$0 = "x" x 4000; open(F, ">>", "pids"); print F "$$\n"; close F; sleep 1000;' &)
 "#;
 /// How many there are.
-const FUGITIVE_COUNT: usize = 6;
+const FUGITIVE_COUNT: usize = 7;
 
 fn scratch() -> tempfile::TempDir {
     tempfile::Builder::new().prefix("aude 🦀 ").tempdir().unwrap()
@@ -285,6 +286,7 @@ const PART: &str = "AUDE_TEST_PART";
 impl Host {
     fn start(directory: &Path, script: &str) -> Self {
         let run = HostId::random();
+        let script = format!("touch started; {script}");
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "part_host", "--ignored", "--nocapture"])
             .env(PART, format!("{}\n{run}\n{script}", directory.display()))
@@ -334,11 +336,14 @@ fn part_host() {
     runtime.block_on(async {
         let mut spec = spec(Path::new(directory), run.parse().unwrap(), script);
         spec.environment = Environment::Inherited(vec![(PART.into(), None)]);
-        // Started by a thread that ends at once, which must not be taken for the end of the host.
+        // Started by a thread that ends while the program runs, which must not be taken for the end of the host.
         let handle = tokio::runtime::Handle::current();
+        let started = Path::new(directory).join("started");
         let mut owned = std::thread::spawn(move || {
             let _entered = handle.enter();
-            Owned::spawn(spec).unwrap()
+            let owned = Owned::spawn(spec).unwrap();
+            until("the program runs", || started.exists());
+            owned
         })
         .join()
         .unwrap();
@@ -409,7 +414,7 @@ fn a_sweep_ends_what_host_and_guard_left_when_both_were_killed() {
     host.kill();
     assert!(sweep(host.run) >= FUGITIVE_COUNT - 1);
     assert_eq!(sweep(host.run), 0);
-    // Only one that has cleared its environment and left its session, with its parent alive, cannot be told from a stranger once all above it are gone.
+    // An orphan that has cleared its environment and founded its own session cannot be told from a stranger any more.
     let marked: Vec<i32> = pids_here.into_iter().filter(|pid| is_alive(*pid)).collect();
     assert!(marked.len() <= 1, "{marked:?}");
     for pid in marked {

@@ -84,13 +84,21 @@ pub(super) fn with_ancestors(processes: &[Process], pid: i32) -> BTreeSet<i32> {
     line
 }
 
-/// What carries `mark`, an entry `NAME=VALUE` of the environment, with the sessions that it leads.
+/// What carries `mark`, an entry `NAME=VALUE` of the environment, with the sessions that are its own.
 pub(super) fn marked(processes: &[Process], mark: &str) -> BTreeSet<i32> {
-    let carriers: BTreeSet<i32> =
-        processes.iter().map(|process| process.pid).filter(|pid| carries(*pid, mark.as_bytes())).collect();
-    // Who overwrites its own environment still sits in the session that its guard has founded.
-    let led = processes.iter().filter(|process| carriers.contains(&process.session));
-    led.map(|process| process.pid).chain(carriers.iter().copied()).collect()
+    let is_carrier = |process: &&Process| carries(process.pid, mark.as_bytes());
+    let carriers: Vec<Process> = processes.iter().filter(is_carrier).copied().collect();
+    let pids: BTreeSet<i32> = carriers.iter().map(|process| process.pid).collect();
+    // Who overwrites its own environment still sits in the session that a guard or another carrier has founded. A session whose founder lives
+    // and carries no mark is somebody else's, such as a person's who has started a carrier by hand.
+    // Session 0 is that of the kernel, or of founders outside a container.
+    let is_own = |session: &i32| {
+        pids.contains(session) || *session > 1 && !processes.iter().any(|process| process.pid == *session)
+    };
+    let sessions: BTreeSet<i32> =
+        carriers.iter().map(|process| process.session).chain(pids.iter().copied()).filter(is_own).collect();
+    let members = processes.iter().filter(|process| sessions.contains(&process.session));
+    members.map(|process| process.pid).chain(pids.iter().copied()).collect()
 }
 
 /// The live processes; empty where there is no `/proc`.
