@@ -3,31 +3,28 @@
 use std::io;
 use std::path::PathBuf;
 
-use futures_util::{Sink, SinkExt, Stream, StreamExt};
-use shared::channel::{Channel, ChannelError, Initiator, Pin, Prologue, StaticKey};
+use shared::channel::{ChannelError, StaticKey};
 use shared::failure::Failure;
 use shared::fingerprint::Fingerprint;
 use shared::frame::{Frame, Hello, ListenerBody, OpenerBody, Welcome};
-use shared::ids::FrameId;
 use shared::limits;
-use shared::line::{EncodedLine, LineError};
+use shared::link::{self, ClientLink, SendError};
 use shared::pairing::Place;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::{Duration, timeout};
+use tokio_tungstenite::client_async_with_config;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
-use tokio_tungstenite::tungstenite::{self, Message};
-use tokio_tungstenite::{WebSocketStream, client_async_with_config};
 
-use crate::clock;
+use crate::clock::Clock;
 use crate::files::{FilesError, SocketAddress};
 
 mod drive;
 
-/// How long dialling, handshake and `welcome` may take together: a listener that is there answers in milliseconds.
-const OPEN_WITHIN: Duration = Duration::from_secs(20);
+/// How long the connection and the WebSocket's own handshake may take: a listener that is there answers in milliseconds.
+const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 /// Frames that may wait to be sent; a sender that is faster than the link waits.
 const OUTGOING: usize = 64;
 /// Frames that may wait to be taken; beyond them the link is not read, and the listener waits.
@@ -42,7 +39,7 @@ pub enum Address {
     Port(Place),
 }
 
-/// An open link. Dropping it closes the link.
+/// An open link. Dropping it closes the link, once what was sent has gone out.
 #[derive(Debug)]
 pub struct Link {
     /// Frames to the listener; `ping` and `pong` are not the caller's business.
@@ -56,7 +53,7 @@ pub struct Link {
 #[derive(Debug, thiserror::Error)]
 pub enum DialError {
     /// Nobody listens there.
-    #[error("no listener answers at {at}; start one with `aude listen` or `aude up`")]
+    #[error("no listener answers at {at}; start one with `aude up`")]
     NobodyThere {
         /// Where it was dialled.
         at: String,
@@ -81,6 +78,9 @@ pub enum DialError {
     /// The handshake failed, or another machine answered.
     #[error(transparent)]
     Channel(#[from] ChannelError),
+    /// The `hello` cannot be sent.
+    #[error(transparent)]
+    Hello(#[from] SendError),
     /// The listener refused the link.
     #[error("the listener refused: {}", .0.detail)]
     Refused(Failure),
@@ -97,9 +97,11 @@ pub enum DialError {
 pub enum Closed {
     /// We closed it.
     ByUs,
-    /// The listener closed it, after this failure if it sent a fatal one.
-    ByListener(Option<Failure>),
-    /// The connection broke, or the listener fell silent.
+    /// The listener closed it.
+    ByListener,
+    /// A protocol failure, a broken channel, or silence.
+    Link(link::Closed),
+    /// The connection broke.
     Broken(String),
 }
 
@@ -115,65 +117,62 @@ impl Link {
         hello: Hello,
     ) -> Result<(Self, Welcome), DialError> {
         let at = address.to_string();
-        let opening = async {
-            match address {
-                Address::Socket(path) => {
-                    let socket = SocketAddress::of(path)?;
-                    let stream = UnixStream::connect(socket.as_path()).await;
-                    Self::over(
-                        stream.map_err(|error| nobody(&at, &error))?,
-                        "ws://socket/wire",
-                        &at,
-                        key,
-                        expected,
-                        hello,
-                    )
-                    .await
-                }
-                Address::Port(place) if place.is_loopback() => {
-                    let host = place.host().trim_matches(['[', ']']);
-                    let stream = TcpStream::connect((host, place.port()))
-                        .await
-                        .map_err(|error| nobody(&at, &error))?;
-                    // A key press must not wait for the acknowledgement of the one before.
-                    stream.set_nodelay(true).map_err(|error| nobody(&at, &error))?;
-                    Self::over(stream, &place.link_url(), &at, key, expected, hello).await
-                }
-                Address::Port(_) => Err(DialError::Elsewhere { at: at.clone() }),
+        let clock = Clock::default();
+        let machine = ClientLink::new(key, expected, hello, clock.now())?;
+        match address {
+            Address::Socket(path) => {
+                let socket = SocketAddress::of(path)?;
+                let stream =
+                    UnixStream::connect(socket.as_path()).await.map_err(|error| nobody(&at, &error))?;
+                Self::over(stream, "ws://socket/wire", at, machine, clock).await
             }
-        };
-        timeout(OPEN_WITHIN, opening).await.unwrap_or(Err(DialError::Silent { at: at.clone() }))
+            Address::Port(place) if place.is_loopback() => {
+                let host = place.host().trim_matches(['[', ']']);
+                let stream =
+                    TcpStream::connect((host, place.port())).await.map_err(|error| nobody(&at, &error))?;
+                // A key press must not wait for the acknowledgement of the one before.
+                stream.set_nodelay(true).map_err(|error| nobody(&at, &error))?;
+                Self::over(stream, &place.link_url(), at, machine, clock).await
+            }
+            Address::Port(_) => Err(DialError::Elsewhere { at }),
+        }
     }
 
     async fn over<S>(
         stream: S,
         url: &str,
-        at: &str,
-        key: &StaticKey,
-        expected: Fingerprint,
-        hello: Hello,
+        at: String,
+        machine: ClientLink,
+        clock: Clock,
     ) -> Result<(Self, Welcome), DialError>
     where
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
-        let broken = |detail: String| DialError::Transport { at: at.to_owned(), detail };
-        let (mut socket, _) = client_async_with_config(url, stream, Some(socket_config()))
-            .await
-            .map_err(|error| broken(error.to_string()))?;
-        let (initiator, first) = Initiator::new(key, Prologue::Current, expected)?;
-        send(&mut socket, first.to_vec()).await.map_err(|error| broken(error.to_string()))?;
-        let second = receive(&mut socket).await.map_err(&broken)?;
-        let (third, mut channel) = initiator.read_second(&second)?.finish()?;
-        send(&mut socket, third.to_vec()).await.map_err(|error| broken(error.to_string()))?;
-        let hello = Frame::new(clock::now(), OpenerBody::Hello(hello));
-        for message in seal(&mut channel, &hello)? {
-            send(&mut socket, message).await.map_err(|error| broken(error.to_string()))?;
-        }
-        let welcome = welcome(&mut socket, &mut channel, &hello.id, &broken).await?;
+        let upgrade = timeout(CONNECT_WITHIN, client_async_with_config(url, stream, Some(socket_config())));
+        let socket = match upgrade.await {
+            Ok(Ok((socket, _))) => socket,
+            Ok(Err(error)) => return Err(DialError::Transport { at, detail: error.to_string() }),
+            Err(_) => return Err(DialError::Silent { at }),
+        };
         let (sender, outgoing) = mpsc::channel(OUTGOING);
         let (incoming, frames) = mpsc::channel(INCOMING);
-        let driver = tokio::spawn(drive::drive(socket, channel, outgoing, incoming));
-        Ok((Self { sender, frames, driver }, welcome))
+        let (welcomed, welcome) = oneshot::channel();
+        let ends = drive::Ends { outgoing, incoming, welcomed: Some(welcomed) };
+        let driver = tokio::spawn(drive::drive(socket, machine, ends, clock));
+        let link = Self { sender, frames, driver };
+        match welcome.await {
+            Ok(welcome) => Ok((link, welcome)),
+            Err(_) => Err(match link.closed().await {
+                Closed::Link(link::Closed::Failure(failure)) => DialError::Refused(failure),
+                Closed::Link(link::Closed::Channel(error)) => DialError::Channel(error),
+                Closed::Link(link::Closed::Late | link::Closed::Silent) => DialError::Silent { at },
+                Closed::Link(closed) => DialError::Transport { at, detail: closed.to_string() },
+                Closed::Broken(detail) => DialError::Transport { at, detail },
+                Closed::ByUs | Closed::ByListener => {
+                    DialError::Transport { at, detail: "it closed the connection".to_owned() }
+                }
+            }),
+        }
     }
 
     /// Why the link ended; call it when [`Link::frames`] has ended, otherwise it closes the link.
@@ -206,61 +205,4 @@ fn socket_config() -> WebSocketConfig {
     WebSocketConfig::default()
         .max_message_size(Some(limits::NOISE_MESSAGE_BYTES))
         .max_frame_size(Some(limits::NOISE_MESSAGE_BYTES))
-}
-
-fn seal<R>(channel: &mut Channel<R>, frame: &Frame<OpenerBody>) -> Result<Vec<Vec<u8>>, ChannelError> {
-    // Our own frames are far below the limit of a line; the texts that people send are bounded before they come here.
-    let line = EncodedLine::new(frame.to_line()).map_err(|_: LineError| ChannelError::Unread)?;
-    channel.send(&line)
-}
-
-async fn send<S>(socket: &mut S, message: Vec<u8>) -> Result<(), tungstenite::Error>
-where
-    S: Sink<Message, Error = tungstenite::Error> + Unpin,
-{
-    socket.send(Message::Binary(message.into())).await
-}
-
-/// The next binary message; anything else ends the link (wire §1).
-async fn receive<S>(socket: &mut S) -> Result<Vec<u8>, String>
-where
-    S: Stream<Item = Result<Message, tungstenite::Error>> + Unpin,
-{
-    loop {
-        match socket.next().await {
-            Some(Ok(Message::Binary(message))) if !message.is_empty() => return Ok(message.into()),
-            Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
-            Some(Ok(Message::Close(_))) | None => return Err("it closed the connection".to_owned()),
-            Some(Ok(Message::Binary(_) | Message::Text(_) | Message::Frame(_))) => {
-                return Err("it sent something else than Noise".to_owned());
-            }
-            Some(Err(error)) => return Err(error.to_string()),
-        }
-    }
-}
-
-async fn welcome<T>(
-    socket: &mut WebSocketStream<T>,
-    channel: &mut Channel<Pin>,
-    hello: &FrameId,
-    broken: &impl Fn(String) -> DialError,
-) -> Result<Welcome, DialError>
-where
-    T: AsyncRead + AsyncWrite + Unpin,
-{
-    loop {
-        while let Some(line) = channel.next_line().map_err(|error| broken(error.to_string()))? {
-            let frame = Frame::<ListenerBody>::from_line(&line).map_err(|error| broken(error.to_string()))?;
-            if let ListenerBody::Failure(failure) = frame.body {
-                return Err(DialError::Refused(failure));
-            }
-            if let ListenerBody::Welcome(welcome) = frame.body
-                && frame.reply_to.as_ref() == Some(hello)
-            {
-                return Ok(*welcome);
-            }
-        }
-        let message = receive(socket).await.map_err(broken)?;
-        channel.receive(&message)?;
-    }
 }

@@ -1,34 +1,39 @@
-//! The task behind a link: moves frames between the caller's channels and the socket, and keeps the link alive.
+//! The task behind a link: moves frames between the caller's channels, the link machine and the socket.
 
 use std::collections::VecDeque;
 
-use futures_util::{SinkExt, StreamExt};
-use shared::channel::{Channel, Pin};
-use shared::failure::Failure;
-use shared::frame::{Frame, ListenerBody, OpenerBody};
-use shared::limits;
+use futures_util::{SinkExt, Stream, StreamExt};
+use shared::frame::{Frame, ListenerBody, OpenerBody, Welcome};
+use shared::link::{ClientEvent, ClientLink};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::mpsc;
-use tokio::time::{Duration, Instant, sleep_until};
+use tokio::sync::{mpsc, oneshot};
 use tokio_tungstenite::WebSocketStream;
-use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::{self, Message};
 
-use super::{Closed, receive, seal};
-use crate::clock;
+use super::Closed;
+use crate::clock::Clock;
 
-/// Sealed messages that may wait for the socket.
-const WRITING: usize = 4;
+/// Messages between the driver and the task that writes; more would only hide a slow peer from the link machine.
+const WRITING: usize = 1;
+
+/// The caller's ends of a link.
+pub(super) struct Ends {
+    pub(super) outgoing: mpsc::Receiver<Frame<OpenerBody>>,
+    pub(super) incoming: mpsc::Sender<Frame<ListenerBody>>,
+    pub(super) welcomed: Option<oneshot::Sender<Welcome>>,
+}
 
 /// Runs until the caller drops its channels, the listener closes, or the connection breaks.
 pub(super) async fn drive<T>(
     socket: WebSocketStream<T>,
-    mut channel: Channel<Pin>,
-    mut outgoing: mpsc::Receiver<Frame<OpenerBody>>,
-    incoming: mpsc::Sender<Frame<ListenerBody>>,
+    mut link: ClientLink,
+    ends: Ends,
+    clock: Clock,
 ) -> Closed
 where
     T: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
+    let Ends { mut outgoing, incoming, mut welcomed } = ends;
     // Writing has a task of its own, so that a peer that does not read never keeps us from reading.
     let (mut sink, mut stream) = socket.split();
     let (writing, mut to_write) = mpsc::channel::<Vec<u8>>(WRITING);
@@ -41,151 +46,99 @@ where
         // The peer may be gone already; then there is nobody to say goodbye to.
         let _ = sink.close().await;
     });
-    let mut state = State::new();
-    let closed = loop {
-        if let Err(closed) = state.take_lines(&mut channel).and_then(|()| state.seal_answers(&mut channel)) {
-            break closed;
+    let mut arrived: VecDeque<Frame<ListenerBody>> = VecDeque::new();
+    let mut message = None;
+    let mut closed = None;
+    loop {
+        message = message.or_else(|| link.next_message());
+        // What came before the end is handed over, and what was queued before it is sent.
+        if let (Some(closed), true, true) = (&closed, arrived.is_empty(), message.is_none()) {
+            drop(writing);
+            let _ = writer.await;
+            return Closed::clone(closed);
         }
-        let deadline = state.silent_since + state.patience();
+        let is_over = closed.is_some();
+        let wake = link.wake_at().unwrap_or(u64::MAX);
         tokio::select! {
-            frame = outgoing.recv(), if state.sealed.is_empty() => match frame {
-                Some(frame) => match seal(&mut channel, &frame) {
-                    Ok(messages) => state.sealed.extend(messages),
-                    Err(error) => break Closed::Broken(error.to_string()),
-                },
-                None => break Closed::ByUs,
-            },
-            permit = writing.reserve(), if !state.sealed.is_empty() => match (permit, state.sealed.pop_front()) {
-                (Ok(permit), Some(message)) => permit.send(message),
-                (Err(_), _) => break state.by_listener("the connection broke"),
-                (Ok(_), None) => {}
-            },
-            permit = incoming.reserve(), if state.arrived.is_some() => match (permit, state.arrived.take()) {
-                (Ok(permit), Some(frame)) => permit.send(frame),
-                (Err(_), _) => break Closed::ByUs,
-                (Ok(_), None) => {}
-            },
-            message = receive(&mut stream), if state.arrived.is_none() => match message {
-                Ok(message) => {
-                    state.heard();
-                    if let Err(error) = channel.receive(&message) {
-                        break Closed::Broken(error.to_string());
+            frame = outgoing.recv(), if !is_over && link.is_open() && link.is_hungry() => match frame {
+                Some(frame) => {
+                    if let Err(error) = link.send(&frame) {
+                        closed = Some(Closed::Broken(error.to_string()));
                     }
                 }
-                Err(detail) => break state.by_listener(&detail),
+                None => closed = Some(Closed::ByUs),
             },
-            // While a frame waits for the caller it is we who do not read; the listener's silence then means nothing.
-            () = sleep_until(deadline), if state.arrived.is_none() => {
-                if state.is_pinged {
-                    break Closed::Broken("the listener fell silent".to_owned());
+            permit = writing.reserve(), if message.is_some() => match (permit, message.take()) {
+                (Ok(permit), Some(message)) => {
+                    permit.send(message);
+                    link.sent(clock.now());
                 }
-                state.is_pinged = true;
-                state.silent_since = Instant::now();
-                state.answers.push_back(OpenerBody::Ping.into());
+                (Err(_), _) => {
+                    closed.get_or_insert(Closed::Broken("the connection broke".to_owned()));
+                    while link.next_message().is_some() {}
+                }
+                (Ok(_), None) => {}
             },
-        }
-    };
-    // What was accepted for sending goes out before we close by ourselves; a broken link takes nothing any more.
-    if closed == Closed::ByUs {
-        for message in state.sealed {
-            if writing.send(message).await.is_err() {
-                break;
+            permit = incoming.reserve(), if !arrived.is_empty() => match (permit, arrived.pop_front()) {
+                (Ok(permit), Some(frame)) => permit.send(frame),
+                (Err(_), _) => {
+                    arrived.clear();
+                    closed.get_or_insert(Closed::ByUs);
+                }
+                (Ok(_), None) => {}
+            },
+            // While frames wait for the caller, the socket is not read, and the listener waits in turn.
+            received = receive(&mut stream), if !is_over && arrived.is_empty() => match received {
+                Ok(bytes) => {
+                    for event in link.receive(&bytes, clock.now()) {
+                        take(event, &mut welcomed, &mut arrived, &mut closed);
+                    }
+                }
+                Err(reason) => closed = Some(reason),
+            },
+            // It is we who do not read then, so the listener's silence means nothing.
+            () = clock.until(wake), if !is_over && arrived.is_empty() => {
+                if let Some(event) = link.tick(clock.now()) {
+                    take(event, &mut welcomed, &mut arrived, &mut closed);
+                }
             }
         }
     }
-    drop(writing);
-    let _ = writer.await;
-    closed
 }
 
-struct State {
-    /// Messages of frames that are being sent.
-    sealed: VecDeque<Vec<u8>>,
-    /// Our own `ping` and `pong`.
-    answers: VecDeque<Reply>,
-    /// A frame that waits until the caller takes it.
-    arrived: Option<Frame<ListenerBody>>,
-    silent_since: Instant,
-    is_pinged: bool,
-    failure: Option<Failure>,
-}
-
-struct Reply {
-    body: OpenerBody,
-    to: Option<shared::ids::FrameId>,
-}
-
-impl From<OpenerBody> for Reply {
-    fn from(body: OpenerBody) -> Self {
-        Self { body, to: None }
-    }
-}
-
-impl State {
-    fn new() -> Self {
-        Self {
-            sealed: VecDeque::new(),
-            answers: VecDeque::new(),
-            arrived: None,
-            silent_since: Instant::now(),
-            is_pinged: false,
-            failure: None,
-        }
-    }
-
-    fn heard(&mut self) {
-        self.silent_since = Instant::now();
-        self.is_pinged = false;
-    }
-
-    fn patience(&self) -> Duration {
-        Duration::from_millis(if self.is_pinged {
-            limits::PONG_WITHIN_MILLISECONDS
-        } else {
-            limits::PING_AFTER_MILLISECONDS
-        })
-    }
-
-    fn by_listener(&self, detail: &str) -> Closed {
-        match &self.failure {
-            Some(failure) => Closed::ByListener(Some(failure.clone())),
-            None if detail == "it closed the connection" => Closed::ByListener(None),
-            None => Closed::Broken(detail.to_owned()),
-        }
-    }
-
-    /// Reads lines until there is a frame for the caller.
-    fn take_lines(&mut self, channel: &mut Channel<Pin>) -> Result<(), Closed> {
-        let broken = |error: &dyn std::fmt::Display| Closed::Broken(error.to_string());
-        while self.arrived.is_none() {
-            let Some(line) = channel.next_line().map_err(|error| broken(&error))? else { return Ok(()) };
-            let frame = Frame::<ListenerBody>::from_line(&line).map_err(|error| broken(&error))?;
-            if matches!(frame.body, ListenerBody::Ping) {
-                // One answer is enough for pings that come together: any byte shows that we live.
-                self.answers.truncate(0);
-                self.answers.push_back(Reply { body: OpenerBody::Pong, to: Some(frame.id) });
-                continue;
+fn take(
+    event: ClientEvent,
+    welcomed: &mut Option<oneshot::Sender<Welcome>>,
+    arrived: &mut VecDeque<Frame<ListenerBody>>,
+    closed: &mut Option<Closed>,
+) {
+    match event {
+        ClientEvent::Welcomed(welcome) => {
+            if let Some(welcomed) = welcomed.take() {
+                // A caller that has gone shows as a closed channel soon enough.
+                let _ = welcomed.send(*welcome);
             }
-            if matches!(frame.body, ListenerBody::Pong | ListenerBody::Unknown(_)) {
-                continue;
-            }
-            if let ListenerBody::Failure(failure) = &frame.body
-                && failure.is_fatal
-            {
-                self.failure = Some(failure.clone());
-            }
-            self.arrived = Some(frame);
         }
-        Ok(())
+        ClientEvent::Frame(frame) => arrived.push_back(*frame),
+        ClientEvent::Unreadable(bad) => tracing::warn!(%bad, "the listener sent a line that is no frame"),
+        ClientEvent::Closed(reason) => *closed = Some(Closed::Link(reason)),
     }
+}
 
-    fn seal_answers(&mut self, channel: &mut Channel<Pin>) -> Result<(), Closed> {
-        while let Some(Reply { body, to }) = self.answers.pop_front() {
-            let mut frame = Frame::new(clock::now(), body);
-            frame.reply_to = to;
-            let messages = seal(channel, &frame).map_err(|error| Closed::Broken(error.to_string()))?;
-            self.sealed.extend(messages);
+/// The next binary message; anything else ends the link (wire §1). May be dropped and called again.
+async fn receive<S>(stream: &mut S) -> Result<Vec<u8>, Closed>
+where
+    S: Stream<Item = Result<Message, tungstenite::Error>> + Unpin,
+{
+    loop {
+        match stream.next().await {
+            Some(Ok(Message::Binary(message))) => return Ok(message.into()),
+            Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
+            Some(Ok(Message::Close(_))) | None => return Err(Closed::ByListener),
+            Some(Ok(Message::Text(_) | Message::Frame(_))) => {
+                return Err(Closed::Broken("it sent something else than Noise".to_owned()));
+            }
+            Some(Err(error)) => return Err(Closed::Broken(error.to_string())),
         }
-        Ok(())
     }
 }
