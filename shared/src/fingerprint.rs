@@ -144,47 +144,9 @@ text_serde!(Fingerprint, "^[a-z2-7]{28}$");
 
 #[cfg(test)]
 mod tests {
-    use data_encoding::HEXLOWER;
     use proptest::prelude::*;
-    use serde_json::Value;
 
     use super::*;
-
-    fn vectors() -> Value {
-        serde_json::from_str(include_str!("../../sdk/conformance/vectors/fingerprints.json")).unwrap()
-    }
-
-    fn bytes(value: &Value) -> [u8; 32] {
-        HEXLOWER.decode(value.as_str().unwrap().as_bytes()).unwrap().try_into().unwrap()
-    }
-
-    #[test]
-    fn keys_have_the_fingerprints_of_the_vectors() {
-        for case in vectors()["keys"].as_array().unwrap() {
-            let key = PublicKey::from_bytes(bytes(&case["bytes"])).unwrap();
-            assert_eq!(*key.as_bytes(), bytes(&case["canonical"]), "{case}");
-            assert_eq!(key.fingerprint().as_str(), case["fingerprint"], "{case}");
-            assert_eq!(key.fingerprint_21(), case["fingerprint_21"], "{case}");
-        }
-    }
-
-    #[test]
-    fn keys_of_low_order_are_refused_in_every_encoding() {
-        for case in vectors()["low_order"].as_array().unwrap() {
-            assert_eq!(PublicKey::from_bytes(bytes(&case["bytes"])), Err(LowOrder), "{case}");
-        }
-    }
-
-    #[test]
-    fn a_fingerprint_is_taken_exactly_as_written() {
-        let vectors = vectors();
-        let good = vectors["keys"][0]["fingerprint"].as_str().unwrap();
-        assert_eq!(good.parse::<Fingerprint>().unwrap().to_string(), good);
-        assert_eq!(serde_json::from_value::<Fingerprint>(good.into()).unwrap().as_str(), good);
-        for bad in vectors["bad_texts"].as_array().unwrap() {
-            assert!(bad.as_str().unwrap().parse::<Fingerprint>().is_err(), "{bad}");
-        }
-    }
 
     proptest! {
         #[test]

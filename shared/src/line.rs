@@ -107,22 +107,8 @@ impl EncodedLine {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use serde_json::Value;
 
     use super::*;
-
-    fn vectors() -> Value {
-        serde_json::from_str(include_str!("../../sdk/conformance/vectors/lines.json")).unwrap()
-    }
-
-    fn plaintext(parts: &Value) -> Vec<u8> {
-        let parts = parts.as_array().unwrap().iter();
-        let texts = parts.map(|part| match part["repeat"].as_str() {
-            Some(text) => text.repeat(usize::try_from(part["times"].as_u64().unwrap()).unwrap()),
-            None => part["text"].as_str().unwrap().to_owned(),
-        });
-        texts.collect::<String>().into_bytes()
-    }
 
     fn read_all(
         decoder: &mut LineDecoder,
@@ -134,37 +120,6 @@ mod tests {
         }
         assert!(plaintext.is_empty());
         Ok(())
-    }
-
-    #[test]
-    fn lines_are_cut_like_the_vectors() {
-        for case in vectors()["splits"].as_array().unwrap() {
-            let size = usize::try_from(case["line_bytes"].as_u64().unwrap()).unwrap();
-            let line = EncodedLine::new(vec![b'a'; size]).unwrap();
-            let sizes: Vec<_> = line.chunks().map(<[u8]>::len).collect();
-            assert_eq!(serde_json::json!(sizes), case["plaintexts"]);
-            assert_eq!(line.as_bytes().last(), Some(&b'\n'));
-        }
-    }
-
-    #[test]
-    fn streams_give_the_lines_of_the_vectors() {
-        for case in vectors()["streams"].as_array().unwrap() {
-            let mut decoder =
-                if case["limit"] == "hello" { LineDecoder::awaiting_hello() } else { LineDecoder::new() };
-            let mut lines = Vec::new();
-            let mut plaintexts = case["plaintexts"].as_array().unwrap().iter().map(plaintext);
-            let outcome: Result<(), LineError> =
-                plaintexts.try_for_each(|plaintext| read_all(&mut decoder, &plaintext, &mut lines));
-            let error = outcome.err().map(|error| match error {
-                LineError::TooLong => "line_too_long",
-                LineError::NoHello => "no_hello",
-                LineError::Broken => "broken",
-            });
-            assert_eq!(error, case["error"].as_str(), "{}", case["name"]);
-            let lengths: Vec<_> = lines.iter().map(Vec::len).collect();
-            assert_eq!(serde_json::json!(lengths), case["lines"], "{}", case["name"]);
-        }
     }
 
     #[test]

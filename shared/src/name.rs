@@ -105,21 +105,8 @@ fn is_bidi(character: char) -> bool {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use serde_json::Value;
 
     use super::*;
-
-    #[test]
-    fn names_are_cleaned_like_the_vectors() {
-        let vectors: Value =
-            serde_json::from_str(include_str!("../../sdk/conformance/vectors/names.json")).unwrap();
-        for case in vectors.as_array().unwrap() {
-            let text = case["text"].as_str().unwrap();
-            assert_eq!(DeviceName::clean(text).as_str(), case["device"], "{case}");
-            let session = SessionName::clean(text).ok();
-            assert_eq!(session.as_ref().map(SessionName::as_str), case["session"].as_str(), "{case}");
-        }
-    }
 
     proptest! {
         #[test]

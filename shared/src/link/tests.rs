@@ -138,12 +138,8 @@ fn line(word: &str, body: &serde_json::Value) -> String {
 }
 
 fn failure(frame: &Frame<ListenerBody>) -> (FailureCode, &str, bool) {
-    match &frame.body {
-        ListenerBody::Failure(failure) => {
-            (*failure.code.known().unwrap(), failure.detail.as_str(), frame.reply_to.is_some())
-        }
-        other => panic!("{other:?}"),
-    }
+    let ListenerBody::Failure(failure) = &frame.body else { panic!("{frame:?}") };
+    (*failure.code.known().unwrap(), failure.detail.as_str(), frame.reply_to.is_some())
 }
 
 #[test]
