@@ -26,6 +26,8 @@ pub mod name;
 pub mod pairing;
 pub mod record;
 pub mod request;
+#[cfg(feature = "schema")]
+pub mod schema;
 pub mod settings;
 pub mod status;
 pub mod time;
