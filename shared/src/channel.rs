@@ -21,13 +21,17 @@
 //! }
 //! ```
 
-use std::fmt;
+mod key;
+#[cfg(test)]
+mod tests;
+mod transport;
 
-use data_encoding::HEXLOWER;
-use snow::{Builder, HandshakeState, TransportState};
-use zeroize::{Zeroize, Zeroizing};
+use snow::{Builder, HandshakeState};
 
 use crate::failure::Failure;
+pub use key::StaticKey;
+use transport::{Inbox, Noise};
+
 use crate::fingerprint::{Fingerprint, PublicKey};
 use crate::frame::{Frame, ListenerBody};
 use crate::ids::FrameId;
@@ -44,8 +48,6 @@ const SECOND: usize = 96;
 const THIRD: usize = 64;
 /// The tag of a message, in bytes.
 const TAG: usize = 16;
-/// Plaintext that may wait to be read as lines: that of two messages, so that a caller may take the next before it has seen the last one's end.
-const WAITING_BYTES: usize = 2 * limits::NOISE_PLAINTEXT_BYTES;
 
 /// Why a channel cannot be had or used. In every case the link must be closed without another byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -97,57 +99,6 @@ impl Prologue {
             Self::Current => b"aude-wire",
             Self::Version21 => b"",
         }
-    }
-}
-
-/// A machine's or device's X25519 private key. `Debug` shows the fingerprint only, and the bytes are erased on drop.
-#[derive(Clone)]
-pub struct StaticKey(Zeroizing<[u8; 32]>);
-
-impl StaticKey {
-    /// A new key.
-    ///
-    /// # Errors
-    /// When the operating system gives no randomness.
-    pub fn generate() -> Result<Self, ChannelError> {
-        let mut bytes = Zeroizing::new([0; 32]);
-        getrandom::fill(bytes.as_mut()).map_err(|_| ChannelError::Random)?;
-        Ok(Self(bytes))
-    }
-
-    /// The key that 64 lower-case hexadecimal characters write, as in `rc/machine.key`.
-    ///
-    /// # Errors
-    /// When the text is anything else.
-    pub fn from_hex(text: &str) -> Result<Self, ChannelError> {
-        let mut bytes = HEXLOWER.decode(text.as_bytes()).map_err(|_| ChannelError::KeyText)?;
-        let key = bytes.as_slice().try_into().map(|bytes| Self(Zeroizing::new(bytes)));
-        bytes.zeroize();
-        key.map_err(|_| ChannelError::KeyText)
-    }
-
-    /// The key as 64 lower-case hexadecimal characters, for its file and for a browser's store. Never log it.
-    #[must_use]
-    pub fn to_hex(&self) -> Zeroizing<String> {
-        Zeroizing::new(HEXLOWER.encode(self.0.as_ref()))
-    }
-
-    /// The public key.
-    #[must_use]
-    pub fn public(&self) -> PublicKey {
-        PublicKey::of_secret(&self.0)
-    }
-
-    /// The fingerprint of the public key.
-    #[must_use]
-    pub fn fingerprint(&self) -> Fingerprint {
-        self.public().fingerprint()
-    }
-}
-
-impl fmt::Debug for StaticKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "StaticKey({})", self.fingerprint())
     }
 }
 
@@ -473,86 +424,3 @@ impl<R> Channel<R> {
             .collect()
     }
 }
-
-/// Noise after the handshake. One message that cannot be opened ends it in both directions.
-struct Noise {
-    transport: TransportState,
-    peer: PublicKey,
-    is_broken: bool,
-}
-
-impl Noise {
-    fn new(state: HandshakeState, peer: PublicKey) -> Result<Self, ChannelError> {
-        let transport = state.into_transport_mode().map_err(|_| ChannelError::Handshake)?;
-        Ok(Self { transport, peer, is_broken: false })
-    }
-
-    fn send(&mut self, line: &EncodedLine) -> Result<Vec<Vec<u8>>, ChannelError> {
-        line.chunks().map(|plaintext| self.seal(plaintext)).collect()
-    }
-
-    fn seal(&mut self, plaintext: &[u8]) -> Result<Vec<u8>, ChannelError> {
-        if self.is_broken {
-            return Err(ChannelError::Broken);
-        }
-        let mut message = vec![0; plaintext.len() + TAG];
-        let length = self.transport.write_message(plaintext, &mut message);
-        message.truncate(length.map_err(|_| self.broken())?);
-        Ok(message)
-    }
-
-    /// Appends the plaintext of a message.
-    fn open(&mut self, message: &[u8], plaintext: &mut Vec<u8>) -> Result<(), ChannelError> {
-        let length = message.len().checked_sub(TAG).filter(|_| message.len() <= limits::NOISE_MESSAGE_BYTES);
-        let (Some(length), false) = (length, self.is_broken) else {
-            return Err(self.broken());
-        };
-        let start = plaintext.len();
-        plaintext.resize(start + length, 0);
-        match self.transport.read_message(message, &mut plaintext[start..]) {
-            Ok(opened) if opened == length => Ok(()),
-            Ok(_) | Err(_) => {
-                plaintext.truncate(start);
-                Err(self.broken())
-            }
-        }
-    }
-
-    fn broken(&mut self) -> ChannelError {
-        self.is_broken = true;
-        ChannelError::Broken
-    }
-}
-
-/// Plaintext on its way to lines.
-struct Inbox {
-    waiting: Vec<u8>,
-    /// How much of `waiting` was read already.
-    read: usize,
-    lines: LineDecoder,
-}
-
-impl Inbox {
-    fn new(lines: LineDecoder) -> Self {
-        Self { waiting: Vec::new(), read: 0, lines }
-    }
-
-    fn receive(&mut self, noise: &mut Noise, message: &[u8]) -> Result<(), ChannelError> {
-        self.waiting.drain(..self.read);
-        self.read = 0;
-        if self.waiting.len() + message.len() > WAITING_BYTES {
-            return Err(ChannelError::Unread);
-        }
-        noise.open(message, &mut self.waiting)
-    }
-
-    fn next_line(&mut self) -> Result<Option<Vec<u8>>, LineError> {
-        let mut rest = &self.waiting[self.read..];
-        let line = self.lines.read(&mut rest);
-        self.read = self.waiting.len() - rest.len();
-        line
-    }
-}
-
-#[cfg(test)]
-mod tests;

@@ -1,5 +1,7 @@
+use data_encoding::HEXLOWER;
 use proptest::prelude::*;
 use serde_json::Value;
+use zeroize::Zeroizing;
 
 use super::*;
 use crate::failure::FailureCode;
