@@ -26,12 +26,11 @@ mod key;
 mod tests;
 mod transport;
 
-use snow::{Builder, HandshakeState};
-
-use crate::failure::Failure;
 pub use key::StaticKey;
+use snow::{Builder, HandshakeState};
 use transport::{Inbox, Noise};
 
+use crate::failure::Failure;
 use crate::fingerprint::{Fingerprint, PublicKey};
 use crate::frame::{Frame, ListenerBody};
 use crate::ids::FrameId;
