@@ -28,6 +28,13 @@ const HASHED_MOST = 16;
 // What a tunnel or proxy answers for a machine that it cannot reach.
 const UNREACHABLE = [502, 503, 504];
 
+// How long the network may take for the page while there is a kept one, in milliseconds.
+const PATIENCE = 4000;
+
+// The clients whose page was the kept one.
+const withKeptPage = new Set();
+const CLIENTS_MOST = 64;
+
 self.addEventListener('install', (event) => {
   event.waitUntil((async () => {
     const page = await fetch(PAGE, { cache: 'no-cache' });
@@ -62,40 +69,38 @@ self.addEventListener('fetch', (event) => {
   // All else goes to the network as if there were no worker.
 });
 
-// Network first; the kept page when the machine cannot be reached.
+// The page: from the network, and kept for the next time also when it comes too late for this one.
 async function page(event) {
-  try {
-    const response = await fetch(event.request);
-    if (!UNREACHABLE.includes(response.status)) {
-      if (isPage(response)) event.waitUntil(keepPage(response.clone()).catch(() => {}));
-      return response;
-    }
-    return (await kept(PAGE)) ?? response;
-  } catch (error) {
-    return (await kept(PAGE)) ?? Response.error();
-  }
+  const network = fetch(event.request).catch(() => null);
+  event.waitUntil(network.then((response) => response && isPage(response) && keepPage(response.clone())).catch(() => {}));
+  const response = await networkOrKept(network, PAGE);
+  if (response.kept) remember(event.resultingClientId);
+  return response.answer;
+}
+
+// A file that the page names by a fixed name: with a kept page goes the kept file, else as the page.
+async function fixed(event, path) {
+  const known = withKeptPage.has(event.clientId) ? await kept(path) : undefined;
+  if (known) return known;
+  const network = fetch(event.request).catch(() => null);
+  event.waitUntil(network.then((response) => response && isFile(response) && keepFile(path, response.clone())).catch(() => {}));
+  const { answer } = await networkOrKept(network, path);
+  return answer.ok && isHtml(answer) ? missing() : answer;
+}
+
+// The network's answer, unless the machine cannot be reached, or takes so long that it may as well not be, and there is a kept one.
+async function networkOrKept(network, path) {
+  const first = await Promise.race([network, after(PATIENCE)]);
+  if (first && !UNREACHABLE.includes(first.status)) return { answer: first, kept: false };
+  const known = await kept(path);
+  if (known) return { answer: known, kept: true };
+  return { answer: (await network) ?? Response.error(), kept: false };
 }
 
 // Kept first. What is fetched here is not kept: keepPage() does that for the page that names it, so that no version stays for ever.
 async function hashed(event, path) {
   const response = (await kept(path)) ?? (await fetch(event.request));
   return response.ok && isHtml(response) ? missing() : response;
-}
-
-// Network first; the kept file when the machine cannot be reached.
-async function fixed(event, path) {
-  try {
-    const response = await fetch(event.request);
-    if (UNREACHABLE.includes(response.status)) return (await kept(path)) ?? response;
-    if (response.ok && isHtml(response)) return missing();
-    if (response.ok && !response.redirected) {
-      const copy = response.clone();
-      event.waitUntil(caches.open(CACHE).then((cache) => cache.put(path, copy)).catch(() => {}));
-    }
-    return response;
-  } catch (error) {
-    return (await kept(path)) ?? Response.error();
-  }
 }
 
 // Keeps a page once all that it names is kept, then drops what it does not name: the cache holds one version.
@@ -117,6 +122,11 @@ async function keepPage(response) {
   }
 }
 
+async function keepFile(path, response) {
+  const cache = await caches.open(CACHE);
+  await cache.put(path, response);
+}
+
 async function kept(path) {
   const cache = await caches.open(CACHE);
   return cache.match(path);
@@ -127,9 +137,23 @@ function missing() {
   return new Response('', { status: 404, statusText: 'Not Found' });
 }
 
+function after(milliseconds) {
+  return new Promise((resolve) => setTimeout(resolve, milliseconds));
+}
+
 function isHashed(path) {
   const [match] = path.match(HASHED) ?? [];
   return match === path;
+}
+
+function remember(client) {
+  // A browser has few pages open; a worker that stops forgets them all, and then the network is asked first again.
+  if (withKeptPage.size >= CLIENTS_MOST) withKeptPage.clear();
+  withKeptPage.add(client);
+}
+
+function isFile(response) {
+  return response.ok && !response.redirected && !isHtml(response);
 }
 
 function isPage(response) {

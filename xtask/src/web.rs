@@ -39,9 +39,18 @@ pub(crate) fn build_with(tools: &WebTools) -> Result<(), Failure> {
         return Ok(());
     }
     workspace::create_web_dist()?;
+    // Trunk runs cargo without the network, so what a fresh clone lacks is fetched before.
+    command::run(
+        command::cargo().args(["fetch", "--locked", "--quiet"]).current_dir(workspace::root()),
+        "Check that cargo reaches its registry and that Cargo.lock is current, and run this again.",
+    )?;
     let sources = sources_hash()?;
     let mut trunk = Command::new(&tools.trunk);
-    environment::without_this_package(&mut trunk).args(["build", "--release"]).current_dir(workspace::root());
+    environment::without_this_package(&mut trunk)
+        .args(["build", "--release"])
+        // Trunk would print its own call stack after the compiler's error.
+        .env("RUST_BACKTRACE", "0")
+        .current_dir(workspace::root());
     if std::env::var_os("NO_COLOR").is_some() {
         // Trunk reads a word there and refuses the usual `1`.
         trunk.env("NO_COLOR", "true");
