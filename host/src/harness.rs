@@ -17,6 +17,8 @@ use tokio::sync::mpsc;
 
 use crate::config::{Config, Permissions};
 
+pub mod engine;
+
 /// Commands that may wait for an agent; the session host sends one turn at a time and at most one interrupt for it.
 pub const COMMANDS: usize = 16;
 /// Events that may wait for the session host; an agent that floods is read no faster than its log is written.

@@ -7,8 +7,10 @@
 pub mod client;
 pub mod clock;
 pub mod config;
+pub mod engine;
 pub mod files;
 pub mod harness;
 pub mod home;
 pub mod log;
 pub mod process;
+pub mod text;

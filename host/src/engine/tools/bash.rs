@@ -1,0 +1,195 @@
+//! The tool `bash`: runs a permitted command as its own process tree, with its output live, bounded in time and size.
+
+use std::ffi::OsString;
+
+use shared::entry::ResultStatus;
+use shared::frame::DeltaKind;
+use shared::limits;
+use shared::status::Exit;
+use tokio::io::{AsyncRead, AsyncReadExt as _};
+use tokio::sync::mpsc;
+
+use super::bounded::Bounded;
+use super::{EngineEvent, Outcome, Running, Tools};
+use crate::engine::policy::command::Harmless;
+use crate::process::{self, Environment, Owned, Spec};
+use crate::text::{Decoder, Stripper};
+
+/// Bytes that are read at once; a `delta` never carries more.
+const PIECE_BYTES: usize = 8 * 1024;
+/// Pieces of output that may wait to be passed on; a program that floods is held up.
+const PIECES: usize = 4;
+
+/// Why a command ended.
+enum Ending {
+    /// By itself.
+    Itself(std::io::Result<process::Exit>),
+    /// Its time was up.
+    TimeLimit,
+    /// The turn was stopped.
+    Stopped,
+}
+
+/// Runs a command to its end.
+pub(super) async fn run(tools: &Tools, command: &Harmless, mut running: Running) -> Outcome {
+    if running.stop.is_stopped() {
+        return Outcome::interrupted();
+    }
+    let spec = Spec {
+        program: OsString::from(command.program()),
+        arguments: command.arguments().iter().map(OsString::from).collect(),
+        working_directory: tools.workspace.root().to_path_buf(),
+        environment: Environment::Inherited(environment(tools)),
+        run: tools.run,
+        guard_program: tools.guard_program.clone(),
+    };
+    let mut owned = match Owned::spawn(spec) {
+        Ok(owned) => owned,
+        Err(error) => return Outcome::plain(ResultStatus::Error, &error.to_string()),
+    };
+    // Nobody types: a program that reads meets the end of its input.
+    drop(owned.stdin.take());
+    let (sender, pieces) = mpsc::channel(PIECES);
+    let readers = [
+        owned.stdout.take().map(|stream| tokio::spawn(pass_on(stream, sender.clone()))),
+        owned.stderr.take().map(|stream| tokio::spawn(pass_on(stream, sender))),
+    ];
+    let mut output = Output { pieces, text: Bounded::new(limits::RESULT_BYTES), is_over: false };
+    let mut stop = running.stop.clone();
+    let ending = {
+        let limit = tokio::time::sleep(command.limit());
+        tokio::pin!(limit);
+        let work = async {
+            // The streams end with the tree, so all output is there once it is gone; a program that closes them early is waited for.
+            let ended = output.collect_until(owned.wait(), &mut running).await;
+            output.collect(&mut running).await;
+            ended
+        };
+        tokio::select! {
+            biased;
+            () = stop.wait() => Ending::Stopped,
+            ended = work => Ending::Itself(ended),
+            () = &mut limit => Ending::TimeLimit,
+        }
+    };
+    let outcome = match ending {
+        Ending::Itself(Ok(exit)) => {
+            let exit = wire_exit(exit);
+            let status = if exit == Exit::Status(0) { ResultStatus::Ok } else { ResultStatus::Error };
+            output.finish(status, Some(exit), None)
+        }
+        Ending::Itself(Err(error)) => {
+            output.finish(ResultStatus::Error, None, Some(&format!("(the command was lost: {error})")))
+        }
+        Ending::TimeLimit => {
+            let exit = owned.kill().await.ok().map(wire_exit);
+            let mark = format!("(ended after {} seconds: time limit)", command.limit().as_secs());
+            output.finish(ResultStatus::Error, exit, Some(&mark))
+        }
+        Ending::Stopped => {
+            let exit = owned.kill().await.ok().map(wire_exit);
+            output.finish(ResultStatus::Interrupted, exit, Some("(interrupted)"))
+        }
+    };
+    for reader in readers.into_iter().flatten() {
+        reader.abort();
+    }
+    outcome
+}
+
+/// What a command said so far.
+struct Output {
+    pieces: mpsc::Receiver<String>,
+    text: Bounded,
+    is_over: bool,
+}
+
+impl Output {
+    /// Takes output until `end`; gives what `end` gave. May be dropped at any time without a loss.
+    async fn collect_until<T>(&mut self, end: impl Future<Output = T>, running: &mut Running) -> T {
+        tokio::pin!(end);
+        loop {
+            tokio::select! {
+                biased;
+                piece = self.pieces.recv(), if !self.is_over => self.take(piece, running).await,
+                ended = &mut end => return ended,
+            }
+        }
+    }
+
+    /// Takes all that is left.
+    async fn collect(&mut self, running: &mut Running) {
+        while !self.is_over {
+            let piece = self.pieces.recv().await;
+            self.take(piece, running).await;
+        }
+    }
+
+    async fn take(&mut self, piece: Option<String>, running: &mut Running) {
+        let Some(piece) = piece else {
+            self.is_over = true;
+            return;
+        };
+        // Live output ends where the beginning of the result does: what comes later may not be in it.
+        let live = self.text.push(&piece);
+        if !live.is_empty() {
+            let delta = EngineEvent::Delta {
+                message: running.call.clone(),
+                kind: DeltaKind::Tool,
+                text: live.to_owned(),
+            };
+            let _ = running.events.send(delta).await;
+        }
+    }
+
+    fn finish(mut self, status: ResultStatus, exit: Option<Exit>, mark: Option<&str>) -> Outcome {
+        if let Some(mark) = mark {
+            self.text.push(&format!("\n{mark}"));
+        }
+        let (text, left_out) = self.text.finish();
+        Outcome { status, text, diff: None, exit, truncated: (left_out > 0).then_some(left_out) }
+    }
+}
+
+/// Passes a stream on as clean text.
+async fn pass_on(mut stream: impl AsyncRead + Unpin, pieces: mpsc::Sender<String>) {
+    let mut decoder = Decoder::default();
+    let mut stripper = Stripper::default();
+    let mut buffer = vec![0; PIECE_BYTES];
+    loop {
+        let piece = match stream.read(&mut buffer).await {
+            Ok(0) | Err(_) => break,
+            Ok(length) => decoder.push(buffer.get(..length).unwrap_or_default()),
+        };
+        let clean = stripper.push(&piece);
+        if !clean.is_empty() && pieces.send(clean).await.is_err() {
+            return;
+        }
+    }
+    let last = stripper.push(decoder.finish());
+    if !last.is_empty() {
+        let _ = pieces.send(last).await;
+    }
+}
+
+/// No terminal, no pager; and programs come from absolute directories outside of the workspace, where the agent cannot put any.
+fn environment(tools: &Tools) -> Vec<(OsString, Option<OsString>)> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let root = tools.workspace.root();
+    let safe = std::env::split_paths(&path).filter(|directory| {
+        directory.is_absolute() && directory.canonicalize().is_ok_and(|real| !real.starts_with(root))
+    });
+    let path = std::env::join_paths(safe).unwrap_or_default();
+    vec![
+        (OsString::from("PATH"), Some(path)),
+        (OsString::from("TERM"), Some(OsString::from("dumb"))),
+        (OsString::from("PAGER"), Some(OsString::from("cat"))),
+    ]
+}
+
+fn wire_exit(exit: process::Exit) -> Exit {
+    match exit {
+        process::Exit::Status(status) => Exit::Status(u32::try_from(status).unwrap_or(u32::MAX)),
+        process::Exit::Signal(signal) => Exit::Signal(u32::try_from(signal).unwrap_or(u32::MAX)),
+    }
+}

@@ -1,0 +1,406 @@
+//! The loop of a turn: model call, tools, next model call, until the model calls no tool; saved after each step.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
+use serde_json::Value;
+use shared::entry::{Assistant, Level, Notice, ResultStatus, Thinking, Tool, ToolClass, ToolResult};
+use shared::frame::DeltaKind;
+use shared::ids::PartId;
+use shared::limits;
+use tokio::sync::mpsc;
+
+use super::conversation::{AnsweredCall, Conversation, Message, Store};
+use super::policy::{self, Permitted};
+use super::provider::{Fault, ModelError, ModelEvent, ModelRequest, Provider};
+use super::tools::{Action, Outcome, Running, Tools};
+use super::{EngineEvent, Stop};
+use crate::config::Permissions;
+use crate::files::FilesError;
+use crate::text::{self, Stripper};
+
+/// Tool calls of one answer; a model that wants more made a mistake.
+const CALLS: usize = 128;
+
+/// The built-in agent with its conversation.
+pub struct Engine {
+    /// The model.
+    pub provider: Arc<dyn Provider>,
+    /// The name of the model.
+    pub model: String,
+    /// The tools.
+    pub tools: Tools,
+    /// What the tools may do.
+    pub permissions: Permissions,
+    /// Model calls of one turn.
+    pub max_steps: u32,
+    /// What was said so far.
+    pub conversation: Conversation,
+    /// Where it is kept.
+    pub store: Store,
+}
+
+/// How a turn ended.
+#[derive(Debug)]
+pub enum TurnOutcome {
+    /// The model answered and calls no tool any more.
+    Completed,
+    /// It was stopped.
+    Interrupted,
+    /// It failed.
+    Failed(Failure),
+}
+
+/// Why a turn failed.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// The model did not answer.
+    #[error(transparent)]
+    Provider(#[from] ModelError),
+    /// It went on for too long.
+    #[error("the turn was ended after {0} model calls; send another message to let it go on")]
+    MaxSteps(u32),
+    /// The conversation cannot be saved.
+    #[error("the conversation cannot be saved: {0}")]
+    Save(#[from] FilesError),
+}
+
+/// Why a turn goes no further.
+enum Halt {
+    Stopped,
+    Failed(Failure),
+}
+
+/// A model's answer, whole.
+struct Answer {
+    message: PartId,
+    text: String,
+    thinking: String,
+    calls: Vec<Call>,
+}
+
+/// A tool call that has no result yet; it never gets into a conversation.
+struct Call {
+    call: PartId,
+    name: String,
+    input: Value,
+}
+
+impl Engine {
+    /// Runs a turn to its end and tells `events` of it. Stopped, it ends the model call and the tools in flight and saves what was done.
+    pub async fn turn(
+        &mut self,
+        said: String,
+        events: &mpsc::Sender<EngineEvent>,
+        stop: Stop,
+    ) -> TurnOutcome {
+        let front = Front { events: events.clone(), stop };
+        self.conversation.push(Message::User { message: PartId::random(), text: said });
+        match self.steps(&front).await {
+            Ok(()) => TurnOutcome::Completed,
+            Err(Halt::Failed(failure)) => TurnOutcome::Failed(failure),
+            Err(Halt::Stopped) => TurnOutcome::Interrupted,
+        }
+    }
+
+    async fn steps(&mut self, front: &Front) -> Result<(), Halt> {
+        self.save().await?;
+        for _ in 0..self.max_steps {
+            let answer = self.answer(front).await?;
+            let is_last = answer.calls.is_empty();
+            let calls = self.run_calls(answer.calls, front).await;
+            self.conversation.push(Message::Assistant {
+                message: answer.message,
+                text: answer.text,
+                thinking: answer.thinking,
+                calls,
+            });
+            self.save().await?;
+            if is_last {
+                return Ok(());
+            }
+            if front.stop.is_stopped() {
+                return Err(Halt::Stopped);
+            }
+        }
+        Err(Halt::Failed(Failure::MaxSteps(self.max_steps)))
+    }
+
+    /// One model call to its end.
+    async fn answer(&self, front: &Front) -> Result<Answer, Halt> {
+        let mut stream = self.provider.call(ModelRequest {
+            model: self.model.clone(),
+            messages: self.conversation.messages(),
+            working_directory: self.tools.workspace().root().to_path_buf(),
+        });
+        let mut draft = Draft::new(&self.model);
+        let mut stop = front.stop.clone();
+        loop {
+            let event = tokio::select! {
+                biased;
+                () = stop.wait() => {
+                    draft.abandon(front).await;
+                    return Err(Halt::Stopped);
+                }
+                event = stream.recv() => event,
+            };
+            let error = match event {
+                Some(ModelEvent::Thinking(piece)) => {
+                    draft.thinking(&piece, front).await;
+                    continue;
+                }
+                Some(ModelEvent::Text(piece)) => {
+                    draft.text(&piece, front).await;
+                    continue;
+                }
+                Some(ModelEvent::Call { name, input }) => {
+                    draft.call(name, input);
+                    continue;
+                }
+                Some(ModelEvent::Usage(usage)) => {
+                    front.tell(EngineEvent::Usage(usage)).await;
+                    continue;
+                }
+                Some(ModelEvent::Done) => return Ok(draft.finish(front).await),
+                Some(ModelEvent::Failed(error)) => error,
+                None => ModelError {
+                    provider: self.provider.name(),
+                    fault: Fault::Network,
+                    status: None,
+                    message: "the connection broke in the middle of an answer".to_owned(),
+                    retry_after: None,
+                },
+            };
+            draft.abandon(front).await;
+            return Err(Halt::Failed(error.into()));
+        }
+    }
+
+    /// Runs the calls side by side: begun in order, told as they end, given back in order. Every call comes back with a result.
+    async fn run_calls(&self, calls: Vec<Call>, front: &Front) -> Vec<AnsweredCall> {
+        let mut running = FuturesUnordered::new();
+        let mut answered: Vec<Option<AnsweredCall>> = Vec::new();
+        for (index, call) in calls.into_iter().enumerate() {
+            let work = self.begin(&call, front).await;
+            answered.push(None);
+            running.push(async move {
+                let outcome = match work {
+                    Ok(work) => {
+                        let running = Running {
+                            call: call.call.clone(),
+                            events: front.events.clone(),
+                            stop: front.stop.clone(),
+                        };
+                        self.tools.run(work, running).await
+                    }
+                    Err(outcome) => outcome,
+                };
+                (index, call, outcome)
+            });
+        }
+        while let Some((index, call, outcome)) = running.next().await {
+            let told = told(&outcome);
+            let status = outcome.status;
+            front
+                .tell(EngineEvent::ToolFinished(ToolResult {
+                    call: call.call.clone(),
+                    status: status.into(),
+                    text: outcome.text,
+                    diff: outcome.diff,
+                    exit: outcome.exit,
+                    truncated: outcome.truncated,
+                }))
+                .await;
+            if let Some(place) = answered.get_mut(index) {
+                *place = Some(AnsweredCall {
+                    call: call.call,
+                    name: call.name,
+                    input: call.input,
+                    status: status.into(),
+                    result: told,
+                });
+            }
+        }
+        answered.into_iter().flatten().collect()
+    }
+
+    /// Tells that a call begins, and finds out what it may do.
+    async fn begin(&self, call: &Call, front: &Front) -> Result<Permitted, Outcome> {
+        let read = Action::read(&call.name, &call.input);
+        let (title, class) = match &read {
+            Ok(action) => (action.title(), action.class()),
+            Err(_) => (text::one_line(&call.name, 40), ToolClass::Other),
+        };
+        front
+            .tell(EngineEvent::ToolStarted(Tool {
+                call: call.call.clone(),
+                name: call.name.clone(),
+                title: title.clone(),
+                class: class.into(),
+                input: call.input.clone(),
+            }))
+            .await;
+        if front.stop.is_stopped() {
+            return Err(Outcome::interrupted());
+        }
+        let action = read.map_err(|bad| Outcome::plain(ResultStatus::Error, &bad.to_string()))?;
+        match policy::permit(action, self.permissions, self.tools.workspace()) {
+            Ok(work) => Ok(work),
+            Err(denied) => {
+                front.notice(Level::Warning, format!("{title} was denied: {denied}.")).await;
+                Err(Outcome::plain(ResultStatus::Denied, &format!("Denied: {denied}.")))
+            }
+        }
+    }
+
+    /// Saves the conversation; it is durable on return.
+    async fn save(&self) -> Result<(), Halt> {
+        let (store, conversation) = (self.store.clone(), self.conversation.clone());
+        let saved = tokio::task::spawn_blocking(move || store.save(&conversation)).await;
+        match saved {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(error)) => Err(Halt::Failed(error.into())),
+            // The runtime ends; so does everything else.
+            Err(_) => Err(Halt::Stopped),
+        }
+    }
+}
+
+/// What the model is told of an outcome: the text, and how a command ended.
+fn told(outcome: &Outcome) -> String {
+    let mut told = outcome.text.clone();
+    match outcome.exit {
+        None | Some(shared::status::Exit::Status(0)) => {}
+        Some(shared::status::Exit::Status(status)) => {
+            let _ = write!(told, "\n(exit status {status})");
+        }
+        Some(shared::status::Exit::Signal(signal)) => {
+            let _ = write!(told, "\n(ended by signal {signal})");
+        }
+    }
+    told
+}
+
+/// Who listens to a turn and may stop it.
+struct Front {
+    events: mpsc::Sender<EngineEvent>,
+    stop: Stop,
+}
+
+impl Front {
+    /// Tells; a front that is gone stops the turn by its stopper, not by this.
+    async fn tell(&self, event: EngineEvent) {
+        let _ = self.events.send(event).await;
+    }
+
+    async fn notice(&self, level: Level, text: String) {
+        self.tell(EngineEvent::Notice(Notice { level: level.into(), text })).await;
+    }
+
+    async fn delta(&self, message: &PartId, kind: DeltaKind, mut text: &str) {
+        while !text.is_empty() {
+            let piece = text::cut(text, limits::DELTA_BYTES);
+            text = text.get(piece.len()..).unwrap_or_default();
+            self.tell(EngineEvent::Delta { message: message.clone(), kind, text: piece.to_owned() }).await;
+        }
+    }
+}
+
+/// An answer that is being written.
+struct Draft {
+    model: String,
+    text: Part,
+    thinking: Part,
+    /// The thoughts that were told as entries already.
+    thought: String,
+    calls: Vec<Call>,
+}
+
+/// A text that is being written, bounded and clean.
+struct Part {
+    message: PartId,
+    text: String,
+    stripper: Stripper,
+}
+
+impl Part {
+    fn new() -> Self {
+        Self { message: PartId::random(), text: String::new(), stripper: Stripper::default() }
+    }
+
+    /// Adds a piece; gives what is new and clean.
+    fn push(&mut self, piece: &str) -> String {
+        let clean = self.stripper.push(piece);
+        let room = limits::MESSAGE_BYTES.saturating_sub(self.text.len());
+        let kept = text::cut(&clean, room).to_owned();
+        self.text.push_str(&kept);
+        kept
+    }
+}
+
+impl Draft {
+    fn new(model: &str) -> Self {
+        Self {
+            model: model.to_owned(),
+            text: Part::new(),
+            thinking: Part::new(),
+            thought: String::new(),
+            calls: Vec::new(),
+        }
+    }
+
+    async fn thinking(&mut self, piece: &str, front: &Front) {
+        let new = self.thinking.push(piece);
+        front.delta(&self.thinking.message, DeltaKind::Thinking, &new).await;
+    }
+
+    async fn text(&mut self, piece: &str, front: &Front) {
+        self.end_thought(front).await;
+        let new = self.text.push(piece);
+        front.delta(&self.text.message, DeltaKind::Assistant, &new).await;
+    }
+
+    fn call(&mut self, name: String, input: Value) {
+        if self.calls.len() < CALLS {
+            self.calls.push(Call { call: PartId::random(), name, input });
+        }
+    }
+
+    /// A thought is an entry as soon as the model says something else.
+    async fn end_thought(&mut self, front: &Front) {
+        let part = std::mem::replace(&mut self.thinking, Part::new());
+        if part.text.is_empty() {
+            return;
+        }
+        self.thought.push_str(&part.text);
+        front.tell(EngineEvent::Thinking(Thinking { message: part.message, text: part.text })).await;
+    }
+
+    fn assistant(&self) -> Assistant {
+        Assistant {
+            message: self.text.message.clone(),
+            text: self.text.text.clone(),
+            model: Some(self.model.clone()),
+        }
+    }
+
+    async fn finish(mut self, front: &Front) -> Answer {
+        self.end_thought(front).await;
+        if !self.text.text.is_empty() {
+            front.tell(EngineEvent::Assistant(self.assistant())).await;
+        }
+        Answer { message: self.text.message, text: self.text.text, thinking: self.thought, calls: self.calls }
+    }
+
+    async fn abandon(mut self, front: &Front) {
+        self.end_thought(front).await;
+        if !self.text.text.is_empty() {
+            front.tell(EngineEvent::Abandoned(self.assistant())).await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
