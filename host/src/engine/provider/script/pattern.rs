@@ -1,6 +1,6 @@
-//! Patterns on a message: a part of it, or, with `*`, the whole of it; what each `*` stood for can be used in the answer.
+//! Patterns on a message: the whole of it, with `*` for anything; what each `*` stood for can be used in the answer.
 
-/// A pattern. Letters of ASCII match in both cases.
+/// A pattern. Letters of ASCII match in both cases, white space around a message does not count.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Pattern {
     /// What stands between the stars; more than one where there is a star.
@@ -14,11 +14,11 @@ impl Pattern {
 
     /// What the stars stand for, trimmed, if the text matches; a star takes as little as it can, the last one the rest.
     pub(super) fn find(&self, text: &str) -> Option<Vec<String>> {
+        let text = text.trim();
         // ASCII letters alone change, so that places in both texts are the same.
         let lower = text.to_ascii_lowercase();
         let [first, middle @ .., last] = self.pieces.as_slice() else {
-            let is_there = self.pieces.first().is_some_and(|piece| lower.contains(piece.as_str()));
-            return is_there.then(Vec::new);
+            return self.pieces.first().is_some_and(|piece| *piece == lower).then(Vec::new);
         };
         if !lower.starts_with(first.as_str()) {
             return None;
@@ -49,10 +49,10 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_without_a_star_is_a_part() {
-        assert_eq!(find("List files", "please LIST FILES now"), Some(vec![]));
-        assert_eq!(find("list files", "list the files"), None);
-        assert_eq!(find("", "anything"), Some(vec![]));
+    fn a_pattern_without_a_star_is_the_whole_message() {
+        assert_eq!(find("List files", " LIST FILES\n"), Some(vec![]));
+        assert_eq!(find("hi", "this"), None);
+        assert_eq!(find("", ""), Some(vec![]));
     }
 
     #[test]
@@ -69,8 +69,8 @@ mod tests {
     proptest! {
         #[test]
         fn stars_stand_for_what_is_between(parts in prop::collection::vec("[b-yé ]{0,6}", 2..5)) {
-            let text = parts.join("A");
-            let pattern = vec!["*"; parts.len()].join("a");
+            let text = format!("A{}A", parts.join("A"));
+            let pattern = format!("a{}a", vec!["*"; parts.len()].join("a"));
             let trimmed: Vec<String> = parts.iter().map(|part| part.trim().to_owned()).collect();
             prop_assert_eq!(find(&pattern, &text), Some(trimmed));
         }
