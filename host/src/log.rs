@@ -93,6 +93,37 @@ pub struct Damage {
 pub const DAMAGE_LISTED: usize = 64;
 
 impl Damage {
+    /// Says which lines are damaged; `None` where none is. The same damage gives the same sentence, so a notice of it can be recognised.
+    #[must_use]
+    pub fn lines_sentence(&self) -> Option<String> {
+        let named = self.lines.iter().map(|range| match (range.start(), range.end()) {
+            (first, last) if first == last => first.to_string(),
+            (first, last) => format!("{first}–{last}"),
+        });
+        let mut named: Vec<String> = named.collect();
+        if self.lines.iter().map(|range| range.end() - range.start() + 1).sum::<u64>() < self.count {
+            named.push("others".to_owned());
+        }
+        let last = named.pop()?;
+        let list = if named.is_empty() { last } else { format!("{} and {last}", named.join(", ")) };
+        Some(if self.count == 1 {
+            format!("Line {list} of this log is damaged and is left out.")
+        } else {
+            format!("Lines {list} of this log are damaged and are left out.")
+        })
+    }
+
+    /// Says that an unfinished last line was cut; `None` where none was.
+    #[must_use]
+    pub fn cut_sentence(&self) -> Option<String> {
+        (self.cut > 0).then(|| {
+            format!(
+                "An unfinished last line of {} bytes was cut from this log; it had never been acknowledged.",
+                self.cut
+            )
+        })
+    }
+
     /// Adds the next damaged line.
     fn add(&mut self, number: u64) {
         self.count += 1;

@@ -19,11 +19,12 @@ use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 pub mod guard;
 mod tree;
 
-/// The environment variable by which a process says for which run of a host (`began.identity`) it was started.
+/// The environment variable by which a process says for which run of a host (`began.identity`) it was started. Whoever starts a
+/// listener or host removes it and [`TREE_VARIABLE`] from its environment: else one that an agent has asked for would count as the agent's.
 pub const RUN_VARIABLE: &str = "AUDE_SESSION_RUN";
 
 /// The environment variable by which a process says to which tree it belongs.
-const TREE_VARIABLE: &str = "AUDE_PROCESS_TREE";
+pub const TREE_VARIABLE: &str = "AUDE_PROCESS_TREE";
 
 /// Where programs are looked up when the environment has no `PATH`.
 const USUAL_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
@@ -230,8 +231,8 @@ pub fn sweep(run: HostId) -> usize {
     let mark = format!("{RUN_VARIABLE}={run}");
     let me = Pid::this().as_raw();
     tree::end_all(|processes| {
-        let chosen = tree::with_descendants(processes, &tree::marked(processes, &mark));
-        &chosen - &tree::with_ancestors(processes, me)
+        let spared = tree::with_ancestors(processes, me);
+        &tree::with_descendants(processes, &(&tree::marked(processes, &mark) - &spared)) - &spared
     })
 }
 
@@ -246,7 +247,8 @@ fn end_strays(guard: i32, mark: &str) {
         let left = processes.iter().filter(|process| process.session == guard || is_orphan(process));
         let mut roots = tree::marked(processes, mark);
         roots.extend(left.map(|process| process.pid));
-        &tree::with_descendants(processes, &roots) - &tree::with_ancestors(processes, me)
+        let spared = tree::with_ancestors(processes, me);
+        &tree::with_descendants(processes, &(&roots - &spared)) - &spared
     });
     // The orphans are our children now; nobody else asks how they ended.
     let guards = guards();

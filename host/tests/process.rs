@@ -450,3 +450,36 @@ fn a_guard_used_by_hand_says_how() {
         .unwrap();
     assert_eq!(output.status.code(), Some(127));
 }
+
+#[test]
+fn a_sweep_spares_itself_and_what_is_above_it() {
+    let directory = scratch();
+    // The sweeper carries the mark itself, as does the shell above it.
+    let run = HostId::random();
+    let script = "\"$0\" --exact part_sweeper --ignored --nocapture; sleep 1000";
+    let mut child = Command::new("sh")
+        .args(["-c", script])
+        .arg(std::env::current_exe().unwrap())
+        .env(PART, run.to_string())
+        .env(RUN_VARIABLE, run.to_string())
+        .current_dir(directory.path())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    until("the sweeper is done", || directory.path().join("swept").exists());
+    assert_eq!(std::fs::read_to_string(directory.path().join("swept")).unwrap(), "1");
+    assert!(is_alive(child.id().cast_signed()));
+    assert!(sweep(run) >= 1);
+    child.wait().unwrap();
+}
+
+#[test]
+#[ignore = "a part of a_sweep_spares_itself_and_what_is_above_it"]
+fn part_sweeper() {
+    let run: HostId = std::env::var(PART).unwrap().parse().unwrap();
+    let mut victim = Command::new("sleep").arg("1000").spawn().unwrap();
+    let swept = sweep(run);
+    victim.wait().unwrap();
+    std::fs::write("new", swept.to_string()).unwrap();
+    std::fs::rename("new", "swept").unwrap();
+}
