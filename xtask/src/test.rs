@@ -25,7 +25,7 @@ pub(crate) fn check() -> Result<(), Failure> {
 /// Everything that the gate needs; `filters` go to the test runner.
 pub(crate) fn test(filters: &[String]) -> Result<(), Failure> {
     workspace::create_web_dist()?;
-    let mut steps = Steps::new(tools::TEST_STEPS + 9);
+    let mut steps = Steps::new(tools::TEST_STEPS + 10);
     steps.step("dependencies", dependencies::check)?;
     let tools = tools::for_tests(&mut steps)?;
     static_checks(&mut steps)?;
@@ -39,6 +39,14 @@ pub(crate) fn test(filters: &[String]) -> Result<(), Failure> {
     })?;
     steps
         .step("tests in the documentation", || command::run(cargo("test").args(NATIVE).arg("--doc"), MEND))?;
+    steps.step("vectors of the protocol in wasm", || {
+        // The natively compiled ones are among the tests below; here the browser's copy reads the same files.
+        let mut cargo = cargo("test");
+        cargo
+            .args(["--package", "shared", "--target", WASM_TARGET, "--test", "vectors"])
+            .env("CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUNNER", &tools.web.test_runner);
+        command::run(&mut cargo, MEND)
+    })?;
     // Last, without a line after it: the end of the output belongs to the test runner.
     steps.announce("tests");
     command::run(&mut runner(&tools, filters)?, MEND)

@@ -15,6 +15,8 @@ pub(crate) struct WebTools {
     pub(crate) trunk: PathBuf,
     /// Folders for the front of `PATH`: wasm-bindgen and, where it is not on `PATH` already, wasm-opt.
     pub(crate) path: Vec<PathBuf>,
+    /// Runs tests that were compiled to wasm.
+    pub(crate) test_runner: PathBuf,
 }
 
 /// What the end-to-end tests need.
@@ -57,9 +59,10 @@ fn web(cache: &Cache, steps: &mut Steps) -> Result<WebTools, Failure> {
     })?;
     // Kept until both are there: what they have in common is compiled once, and a killed installation goes on.
     cache::remove_folder(&cache.folder(COMMON_TARGET))?;
+    let test_runner = bindgen.join("bin/wasm-bindgen-test-runner");
     let mut path = vec![bindgen.join("bin")];
     path.extend(optimizer);
-    Ok(WebTools { trunk: trunk.join("bin/trunk"), path })
+    Ok(WebTools { trunk: trunk.join("bin/trunk"), path, test_runner })
 }
 
 fn wasm_target() -> Result<(), Failure> {
