@@ -14,3 +14,4 @@ pub mod home;
 pub mod log;
 pub mod process;
 pub mod text;
+pub mod session;
