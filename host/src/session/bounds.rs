@@ -202,7 +202,8 @@ mod tests {
             cost: Some(f64::NAN),
             context_tokens: None,
         };
-        let [Known::Usage(usage)] = fit(Said::Usage(usage)).try_into().unwrap() else { panic!() };
+        let entries = fit(Said::Usage(usage));
+        let [Known::Usage(usage)] = entries.as_slice() else { panic!("{entries:?}") };
         assert_eq!((usage.input_tokens, usage.cost), (limits::INTEGER_MAX, None));
     }
 }
