@@ -6,6 +6,7 @@
 use std::future::Future;
 use std::path::PathBuf;
 use std::pin::Pin;
+use std::sync::Arc;
 
 use shared::entry::{Assistant, Known, Notice, Plan, Thinking, Tool, ToolResult, Usage};
 use shared::frame::DeltaKind;
@@ -40,6 +41,18 @@ pub trait Harness: Send + Sync {
 
     /// Starts it. The agent ends with all its descendants when its [`Agent::commands`] are dropped, and says [`AgentEvent::Exited`] last.
     fn open(&self, opening: Opening) -> Later<'_, Result<Agent, OpenError>>;
+}
+
+/// The harnesses of this version.
+#[must_use]
+pub fn all() -> Vec<Arc<dyn Harness>> {
+    Vec::new()
+}
+
+/// The harness of that word, if this version has it.
+#[must_use]
+pub fn by_name(word: &str) -> Option<Arc<dyn Harness>> {
+    all().into_iter().find(|harness| harness.name() == word)
 }
 
 /// What a harness can do, as data.

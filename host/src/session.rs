@@ -1,5 +1,11 @@
 //! One session: a pure machine that decides, and the process around it that logs, answers and drives the agent.
 
 mod bounds;
+mod hands;
+pub mod host;
+mod link;
+mod live;
 mod machine;
 mod restart;
+
+pub use machine::Purpose;

@@ -152,12 +152,7 @@ mod tests {
 
     #[test]
     fn what_a_result_loses_is_counted() {
-        let diff = Diff {
-            path: "p".into(),
-            before: None,
-            after: None,
-            patch: Some("x".repeat(DIFF_BYTES)),
-        };
+        let diff = Diff { path: "p".into(), before: None, after: None, patch: Some("x".repeat(DIFF_BYTES)) };
         let result = ToolResult {
             call: PartId::random(),
             status: ResultStatus::Ok.into(),

@@ -33,8 +33,8 @@ mod tests;
 const INTERRUPT_GRACE: Duration = Duration::from_secs(10);
 /// The same when the whole session ends: nobody waits for the agent's last words.
 const STOP_GRACE: Duration = Duration::from_secs(3);
-/// How long a closed agent may take to be gone before its processes are swept; beyond [`crate::process::GRACE`].
-const CLOSE_GRACE: Duration = Duration::from_secs(8);
+/// How long a closed agent may take to be gone before its processes are swept; longer than `process::Owned::kill` takes.
+const CLOSE_GRACE: Duration = Duration::from_secs(12);
 /// An agent that died so often without a completed turn is not started again.
 const DEATHS: u32 = 3;
 /// The pause before an agent that failed to start is tried again, times the number of deaths.
@@ -318,12 +318,7 @@ impl Machine {
         while self.state.queue.len() > limits::QUEUE {
             // A crash between its `user` and its `settled` entry; it was never acknowledged.
             if let Some(excess) = self.state.queue.pop_back() {
-                self.settle(
-                    excess.submission,
-                    excess.origin,
-                    Fate::dropped(DropReason::QueueFull),
-                    outputs,
-                );
+                self.settle(excess.submission, excess.origin, Fate::dropped(DropReason::QueueFull), outputs);
             }
         }
         if self.restart.fold.began().is_some() && self.restart.fold.ended().is_none() {
@@ -573,13 +568,7 @@ impl Machine {
         }
     }
 
-    fn settle(
-        &mut self,
-        submission: SubmissionId,
-        origin: Origin,
-        fate: Fate,
-        outputs: &mut Vec<Output>,
-    ) {
+    fn settle(&mut self, submission: SubmissionId, origin: Origin, fate: Fate, outputs: &mut Vec<Output>) {
         self.state.last = Some(submission.clone());
         let settled = Settled { submission, origin, fate: fate.into() };
         outputs.push(Output::Append(Known::Settled { settled }));
@@ -613,7 +602,11 @@ impl Machine {
             (None, AgentState::Open) => Phase::Idle,
             (None, AgentState::Probing | AgentState::Opening) => Phase::Starting,
             (None, AgentState::Closed { .. } | AgentState::Closing { .. }) => {
-                if self.wants_agent() { Phase::Starting } else { Phase::Idle }
+                if self.wants_agent() {
+                    Phase::Starting
+                } else {
+                    Phase::Idle
+                }
             }
         })
     }

@@ -36,7 +36,8 @@ impl Story {
     }
 
     fn of(facts: Facts) -> Self {
-        let machine = Machine::new(terms(Purpose::Serve), Retrace::new(facts.clone()).finish(&Damage::default()));
+        let machine =
+            Machine::new(terms(Purpose::Serve), Retrace::new(facts.clone()).finish(&Damage::default()));
         Self { facts, log: Vec::new(), machine, elapsed: Duration::ZERO }
     }
 

@@ -8,7 +8,12 @@ use super::*;
 
 #[derive(Debug, Clone)]
 enum Step {
-    Submit { id: u8, text: u8, device: u8, budget: bool },
+    Submit {
+        id: u8,
+        text: u8,
+        device: u8,
+        budget: bool,
+    },
     Interrupt(Option<u8>),
     Stop,
     Revoke(u8),
@@ -153,7 +158,10 @@ impl World {
                 assert!(self.turns.insert(submission.clone()), "{submission} runs twice");
                 assert_eq!(self.turn.replace(submission.clone()), None, "two turns at once");
                 let busy = format!("busy {submission}");
-                assert!(self.briefs().any(|brief| brief.starts_with(&busy)), "it is not in the log that {busy}");
+                assert!(
+                    self.briefs().any(|brief| brief.starts_with(&busy)),
+                    "it is not in the log that {busy}"
+                );
             }
             Output::Interrupt => assert!(self.turn.is_some()),
             Output::Close => {

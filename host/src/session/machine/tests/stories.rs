@@ -358,7 +358,8 @@ fn damage_is_told_once() {
 fn a_line_that_is_no_entry_or_has_another_number_is_damaged() {
     use crate::log::Mark;
     let mut retrace = Retrace::new(facts(&[]));
-    let line = r#"{"kind":"notice","level":"info","text":"x","sequence":1,"timestamp":"2026-01-01T12:00:00.000Z"}"#;
+    let line =
+        r#"{"kind":"notice","level":"info","text":"x","sequence":1,"timestamp":"2026-01-01T12:00:00.000Z"}"#;
     assert_eq!(retrace.look(1, line), Mark::Counted);
     assert_eq!(retrace.look(2, line), Mark::Damaged);
     assert_eq!(retrace.look(3, "{}"), Mark::Damaged);

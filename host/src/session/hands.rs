@@ -1,0 +1,173 @@
+//! The host's hands on its agent: probes, starts, commands and ends it, and brings back what it does.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use shared::gate::Finding;
+use shared::ids::SubmissionId;
+use shared::record::Facts;
+use shared::status::Exit;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use super::machine::Input;
+use crate::harness::{Agent, AgentCommand, AgentEvent, Harness, OpenError, Opening, Place};
+use crate::process;
+
+/// The exit that is reported of an agent that never said how it ended.
+const UNTOLD: Exit = Exit::Signal(9);
+
+/// Gate and agent of one session.
+pub(super) struct Hands {
+    harness: Arc<dyn Harness>,
+    place: Place,
+    facts: Facts,
+    probing: Option<JoinHandle<Finding>>,
+    opening: Option<JoinHandle<Result<Agent, OpenError>>>,
+    sweeping: Option<JoinHandle<usize>>,
+    commands: Option<mpsc::Sender<AgentCommand>>,
+    events: Option<mpsc::Receiver<AgentEvent>>,
+    /// What happened without waiting.
+    at_once: VecDeque<Input>,
+}
+
+impl Hands {
+    pub(super) fn new(harness: Arc<dyn Harness>, place: Place, facts: Facts) -> Self {
+        Self {
+            harness,
+            place,
+            facts,
+            probing: None,
+            opening: None,
+            sweeping: None,
+            commands: None,
+            events: None,
+            at_once: VecDeque::new(),
+        }
+    }
+
+    pub(super) fn probe(&mut self) {
+        let (harness, place) = (self.harness.clone(), self.place.clone());
+        self.probing = Some(tokio::spawn(async move { harness.probe(&place).await }));
+    }
+
+    pub(super) fn open(&mut self, conversation: Option<String>) {
+        let harness = self.harness.clone();
+        let opening = Opening {
+            place: self.place.clone(),
+            conversation,
+            model: self.facts.model.clone(),
+            effort: self.facts.effort.clone(),
+            agent: self.facts.agent.clone(),
+            permissions: self.place.config.permissions,
+        };
+        self.opening = Some(tokio::spawn(async move { harness.open(opening).await }));
+    }
+
+    pub(super) fn turn(&mut self, submission: SubmissionId, text: &str) {
+        self.command(AgentCommand::Turn { submission, text: text.to_owned() });
+    }
+
+    pub(super) fn interrupt(&mut self) {
+        self.command(AgentCommand::Interrupt);
+    }
+
+    /// One turn and one interrupt at a time never fill the channel; where it is closed, the agent's end is on its way.
+    fn command(&mut self, command: AgentCommand) {
+        if let Some(commands) = &self.commands
+            && commands.try_send(command).is_err()
+        {
+            tracing::warn!("the agent takes no command any more");
+        }
+    }
+
+    /// Ends the agent: it hears of it by its commands, and says when it is gone.
+    pub(super) fn close(&mut self) {
+        self.commands = None;
+        if let Some(opening) = self.opening.take() {
+            opening.abort();
+            self.at_once.push_back(Input::Agent(AgentEvent::Exited(UNTOLD)));
+        }
+    }
+
+    /// Kills all processes of this run; the agent is then gone, whether it says so or not.
+    pub(super) fn sweep(&mut self) {
+        self.events = None;
+        let run = self.place.run;
+        self.sweeping = Some(tokio::task::spawn_blocking(move || process::sweep(run)));
+    }
+
+    /// What happens next to gate or agent. May be dropped and called again.
+    pub(super) async fn next(&mut self) -> Input {
+        if let Some(input) = self.at_once.pop_front() {
+            return input;
+        }
+        tokio::select! {
+            found = joined(&mut self.probing) => Input::Probed(found.unwrap_or_else(|detail| Finding::Spawn { detail })),
+            opened = joined(&mut self.opening) => {
+                match opened.unwrap_or_else(|detail| Err(OpenError::Start { detail })) {
+                    Ok(agent) => {
+                        self.commands = Some(agent.commands);
+                        self.events = Some(agent.events);
+                        Input::Opened
+                    }
+                    Err(error) => Input::OpenFailed(error),
+                }
+            }
+            _ = joined(&mut self.sweeping) => Input::Agent(AgentEvent::Exited(UNTOLD)),
+            event = received(&mut self.events) => self.event(event),
+        }
+    }
+
+    /// What the agent has done already.
+    pub(super) fn try_next(&mut self) -> Option<Input> {
+        if let Some(input) = self.at_once.pop_front() {
+            return Some(input);
+        }
+        match self.events.as_mut()?.try_recv() {
+            Ok(event) => Some(self.event(Some(event))),
+            Err(mpsc::error::TryRecvError::Empty) => None,
+            Err(mpsc::error::TryRecvError::Disconnected) => Some(self.event(None)),
+        }
+    }
+
+    fn event(&mut self, event: Option<AgentEvent>) -> Input {
+        let event = event.unwrap_or(AgentEvent::Exited(UNTOLD));
+        if matches!(event, AgentEvent::Exited(_)) {
+            self.commands = None;
+            self.events = None;
+        }
+        Input::Agent(event)
+    }
+
+    /// Lets go of everything; what the harness still runs ends with it.
+    pub(super) async fn end(&mut self) {
+        for task in [
+            self.probing.take().map(|task| task.abort_handle()),
+            self.opening.take().map(|task| task.abort_handle()),
+        ] {
+            if let Some(task) = task {
+                task.abort();
+            }
+        }
+        self.commands = None;
+        self.events = None;
+        // The aborted tasks drop what they own here, while there is a runtime to end it.
+        tokio::task::yield_now().await;
+    }
+}
+
+/// The result of a task that may not be there; why it has none otherwise.
+async fn joined<T>(task: &mut Option<JoinHandle<T>>) -> Result<T, String> {
+    let Some(running) = task else { return std::future::pending().await };
+    let result = running.await;
+    *task = None;
+    result.map_err(|_| "it failed inside of aude; this is a bug".to_owned())
+}
+
+async fn received(events: &mut Option<mpsc::Receiver<AgentEvent>>) -> Option<AgentEvent> {
+    match events {
+        Some(events) => events.recv().await,
+        None => std::future::pending().await,
+    }
+}
