@@ -46,7 +46,7 @@ pub trait Harness: Send + Sync {
 /// The harnesses of this version.
 #[must_use]
 pub fn all() -> Vec<Arc<dyn Harness>> {
-    Vec::new()
+    vec![Arc::new(engine::Aura)]
 }
 
 /// The harness of that word, if this version has it.

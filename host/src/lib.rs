@@ -13,5 +13,5 @@ pub mod harness;
 pub mod home;
 pub mod log;
 pub mod process;
-pub mod text;
 pub mod session;
+pub mod text;

@@ -272,8 +272,8 @@ impl World {
                 self.turn = None;
                 self.give(exited());
             }
-            (Agent::Open | Agent::Closing, 1..=5) => self.give(said("words")),
-            (Agent::Open | Agent::Closing, 6) => self.give(tool()),
+            (Agent::Open, 1..=5) | (Agent::Closing, 10 | 11) => self.give(said("words")),
+            (Agent::Open, 6) => self.give(tool()),
             (Agent::Open | Agent::Closing, other) if self.turn.is_some() => {
                 self.turn = None;
                 self.give(turn_ended(match other {
