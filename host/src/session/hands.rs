@@ -142,13 +142,11 @@ impl Hands {
 
     /// Lets go of everything; what the harness still runs ends with it.
     pub(super) async fn end(&mut self) {
-        for task in [
-            self.probing.take().map(|task| task.abort_handle()),
-            self.opening.take().map(|task| task.abort_handle()),
-        ] {
-            if let Some(task) = task {
-                task.abort();
-            }
+        if let Some(probing) = self.probing.take() {
+            probing.abort();
+        }
+        if let Some(opening) = self.opening.take() {
+            opening.abort();
         }
         self.commands = None;
         self.events = None;

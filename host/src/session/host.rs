@@ -125,9 +125,12 @@ fn try_run(
     let config = Config::read(&home.configuration())?;
     let mut retrace = Retrace::new(facts.clone());
     let opened = Writer::open(&paths.log(), &mut |number, line| retrace.look(number, line));
-    let opened = opened.map_err(|error| match error {
-        LogError::Held { holder, .. } => HostError::Busy(session, holder),
-        other => HostError::Log(other),
+    let opened = opened.map_err(|error| {
+        if let LogError::Held { holder, .. } = error {
+            HostError::Busy(session, holder)
+        } else {
+            error.into()
+        }
     })?;
     let restart = retrace.finish(&opened.damage);
     let replaces = restart.fold.began();

@@ -168,7 +168,7 @@ impl Post {
         let mut link = link;
         let mut is_over = false;
         let mut is_gone = false;
-        while !is_gone && !(is_over && self.waiting.is_empty()) {
+        while !(is_gone || is_over && self.waiting.is_empty()) {
             tokio::select! {
                 biased;
                 permit = link.sender.reserve(), if !self.waiting.is_empty() => match permit {

@@ -310,7 +310,7 @@ impl World {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 512, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
 
     #[test]
     fn nothing_is_lost_or_run_twice(steps in prop::collection::vec(step(), 1..120), is_held in any::<bool>()) {
