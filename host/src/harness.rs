@@ -3,6 +3,8 @@
 //! A harness never sees a frame, a socket or a device. It gives transcript events and live text, takes turns and
 //! interrupts, and says once that it is gone.
 
+pub mod claude;
+
 use std::future::Future;
 use std::path::PathBuf;
 use std::pin::Pin;

@@ -1,0 +1,47 @@
+//! The `claude` harness: the person's own installed and logged-in Claude Code, through its stream-json interface.
+
+mod driver;
+mod handshake;
+mod lines;
+mod mapping;
+mod probe;
+mod tools;
+mod trace;
+mod wire;
+
+use shared::gate::Finding;
+use shared::status::Exit;
+
+use super::{Abilities, Agent, Harness, Later, OpenError, Opening, Place};
+use crate::process;
+
+/// Claude Code. It keeps its conversations and its login itself; aude reads neither.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ClaudeHarness;
+
+impl Harness for ClaudeHarness {
+    fn name(&self) -> &'static str {
+        "claude"
+    }
+
+    fn abilities(&self) -> Abilities {
+        Abilities { interrupt: true, resume: true, configure: true }
+    }
+
+    /// `unreported` stands for a version that is too old to be asked about its login.
+    fn probe<'a>(&'a self, place: &'a Place) -> Later<'a, Finding> {
+        Box::pin(probe::probe(place))
+    }
+
+    fn open(&self, opening: Opening) -> Later<'_, Result<Agent, OpenError>> {
+        Box::pin(driver::open(opening))
+    }
+}
+
+/// How a process ended, for the wire.
+fn exit(exit: process::Exit) -> Exit {
+    match exit {
+        process::Exit::Status(status) => Exit::Status(status.unsigned_abs()),
+        process::Exit::Signal(signal) => Exit::Signal(signal.unsigned_abs()),
+    }
+}
