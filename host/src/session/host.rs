@@ -4,7 +4,6 @@ use std::ffi::OsString;
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use shared::entry::{Entry, Known, Level};
@@ -23,7 +22,7 @@ use super::restart::Retrace;
 use crate::clock;
 use crate::config::{Config, ConfigError};
 use crate::files::{self, FilesError};
-use crate::harness::{self, Harness, Place};
+use crate::harness::{self, Place};
 use crate::home::Home;
 use crate::log::{LINE_LIMIT, LogError, Writer};
 use crate::process;
@@ -87,18 +86,7 @@ pub fn host_main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
 /// Runs the host of a session until the session ends.
 #[must_use]
 pub fn run(home: &Home, session: SessionId, purpose: Purpose) -> ExitCode {
-    run_with(home, session, purpose, &harness::by_name)
-}
-
-/// [`run`] with harnesses of the caller's.
-#[must_use]
-pub fn run_with(
-    home: &Home,
-    session: SessionId,
-    purpose: Purpose,
-    harnesses: &dyn Fn(&str) -> Option<Arc<dyn Harness>>,
-) -> ExitCode {
-    match try_run(home, session, purpose, harnesses) {
+    match try_run(home, session, purpose) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => failure(&error),
     }
@@ -110,18 +98,14 @@ fn failure(error: &HostError) -> ExitCode {
     ExitCode::FAILURE
 }
 
-fn try_run(
-    home: &Home,
-    session: SessionId,
-    purpose: Purpose,
-    harnesses: &dyn Fn(&str) -> Option<Arc<dyn Harness>>,
-) -> Result<(), HostError> {
+fn try_run(home: &Home, session: SessionId, purpose: Purpose) -> Result<(), HostError> {
     // It fails where we lead a process group already, and then there is nothing to leave.
     let _ = nix::unistd::setsid();
     process::become_subreaper()?;
     let paths = home.session(session);
     let facts = read_facts(&paths.record(), session)?;
-    let harness = harnesses(&facts.harness).ok_or_else(|| HostError::Harness(facts.harness.clone()))?;
+    let harness =
+        harness::by_name(&facts.harness).ok_or_else(|| HostError::Harness(facts.harness.clone()))?;
     let config = Config::read(&home.configuration())?;
     let mut retrace = Retrace::new(facts.clone());
     let opened = Writer::open(&paths.log(), &mut |number, line| retrace.look(number, line));
