@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+pub use shared::json::cut;
+
 /// `text` without anything that could steer a terminal or reorder what is read: CSI, OSC, DCS, SOS, PM and APC sequences (also unterminated
 /// ones), control characters of C0 and C1, and bidirectional overrides. `\n` and `\t` stay; nothing is put in.
 #[must_use]
@@ -10,12 +12,6 @@ pub fn strip_controls(text: &str) -> Cow<'_, str> {
         return Cow::Borrowed(text);
     }
     Cow::Owned(Stripper::default().push(text))
-}
-
-/// The longest beginning of `text` of at most `bytes` bytes that does not cut a character.
-#[must_use]
-pub fn cut(text: &str, bytes: usize) -> &str {
-    text.get(..text.floor_char_boundary(bytes)).unwrap_or(text)
 }
 
 /// One line for people: controls out, white space folded to single spaces, at most `characters` characters with the cut shown.
@@ -138,6 +134,12 @@ impl Decoder {
         text
     }
 
+    /// Bytes that are held because their character is not complete yet: at most 3.
+    #[must_use]
+    pub fn held(&self) -> usize {
+        self.held.len()
+    }
+
     /// The end: what is held is no character any more.
     #[must_use]
     pub fn finish(&mut self) -> &'static str {
@@ -191,13 +193,6 @@ mod tests {
         assert_eq!(one_line("a\n  b\u{1b}[2Jc", 80), "a bc");
         assert_eq!(one_line("abcdef", 3), "abc…");
         assert_eq!(one_line("abc", 3), "abc");
-    }
-
-    #[test]
-    fn a_cut_keeps_characters_whole() {
-        assert_eq!(cut("aé", 2), "a");
-        assert_eq!(cut("aé", 3), "aé");
-        assert_eq!(cut("aé", 99), "aé");
     }
 
     /// Text that is likely to hold sequences.

@@ -75,3 +75,42 @@ fn may_edit(permissions: Permissions, workspace: &Workspace, path: &str) -> Resu
         },
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn decide(permissions: Permissions, tool: &str, input: &Value) -> Result<Permitted, Denied> {
+        let directory = tempfile::tempdir().unwrap();
+        let workspace = Workspace::open(directory.path()).unwrap();
+        permit(Action::read(tool, input).unwrap(), permissions, &workspace)
+    }
+
+    #[test]
+    fn each_permission_lets_exactly_its_tools_work() {
+        let write = json!({"path": "f", "content": ""});
+        let edit = json!({"path": "f", "old": "a", "new": "b"});
+        for (tool, input, deny, edits) in [
+            ("read", json!({"path": "f"}), true, true),
+            ("todo", json!({"steps": []}), true, true),
+            ("bash", json!({"command": "ls"}), true, true),
+            ("bash", json!({"command": "touch f"}), false, false),
+            ("write", write, false, true),
+            ("edit", edit, false, true),
+            ("write", json!({"path": ".git/hooks/pre-commit", "content": ""}), false, false),
+            ("edit", json!({"path": "a/.GIT/config", "old": "a", "new": "b"}), false, false),
+        ] {
+            assert_eq!(decide(Permissions::Deny, tool, &input).is_ok(), deny, "{tool} {input}");
+            assert_eq!(decide(Permissions::Edits, tool, &input).is_ok(), edits, "{tool} {input}");
+        }
+    }
+
+    #[test]
+    fn a_denial_says_what_can_be_done() {
+        let denied = decide(Permissions::Deny, "write", &json!({"path": "f", "content": ""})).unwrap_err();
+        assert!(denied.to_string().contains("permissions = \"edits\""));
+        let denied = decide(Permissions::Deny, "bash", &json!({"command": "rm -rf /"})).unwrap_err();
+        assert!(denied.to_string().contains("\"rm\"") && denied.to_string().contains("ls"), "{denied}");
+    }
+}

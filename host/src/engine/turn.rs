@@ -364,7 +364,8 @@ impl Draft {
 
     fn call(&mut self, name: String, input: Value) {
         if self.calls.len() < CALLS {
-            self.calls.push(Call { call: PartId::random(), name, input });
+            // What is too large or too deep for an entry becomes text, which no tool takes: the model hears of it.
+            self.calls.push(Call { call: PartId::random(), name, input: shared::json::embed(input) });
         }
     }
 

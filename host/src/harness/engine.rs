@@ -69,6 +69,11 @@ fn assemble(opening: Opening) -> Result<(Engine, Option<String>), OpenError> {
     }
     let workspace = Workspace::open(&place.working_directory)
         .map_err(|error| start(format!("{}: {error}", place.working_directory.display())))?;
+    // The home of aude may lie in the working directory, and holds the keys of the machine: `HOME/sessions/ID` is the session's directory.
+    let workspace = match place.session_directory.ancestors().nth(2) {
+        Some(home) => workspace.without(home),
+        None => workspace,
+    };
     let store = Store::beside(&place.session_directory);
     let opened = store.open(opening.conversation.as_deref()).map_err(|error| start(error.to_string()))?;
     let engine = Engine {
@@ -135,8 +140,13 @@ async fn turn(
         loop {
             match commands.recv().await {
                 Some(AgentCommand::Interrupt) => stopper.stop(),
-                // The session host sends one turn at a time; if it ever sends two, none is lost.
-                Some(AgentCommand::Turn { text, .. }) => waiting.push_back(text),
+                // The session host sends one turn at a time; if it ever sends two, none is lost, and a flood finds no ear.
+                Some(AgentCommand::Turn { text, .. }) => {
+                    waiting.push_back(text);
+                    if waiting.len() >= COMMANDS {
+                        return std::future::pending::<()>().await;
+                    }
+                }
                 None => {
                     stopper.stop();
                     return std::future::pending::<()>().await;

@@ -173,8 +173,9 @@ impl Values {
                     rest = behind;
                 }
                 None => {
-                    filled.push_str("{{");
-                    rest = after;
+                    // One brace only: in three of them, the last two may be what is meant.
+                    filled.push('{');
+                    rest = rest.get(before.len() + 1..).unwrap_or_default();
                 }
             }
         }

@@ -1,6 +1,7 @@
 //! The tool `bash`: runs a permitted command as its own process tree, with its output live, bounded in time and size.
 
 use std::ffi::OsString;
+use std::time::Duration;
 
 use shared::entry::ResultStatus;
 use shared::frame::DeltaKind;
@@ -19,6 +20,9 @@ use crate::text::{Decoder, Stripper};
 const PIECE_BYTES: usize = 8 * 1024;
 /// Pieces of output that may wait to be passed on; a program that floods is held up.
 const PIECES: usize = 4;
+
+/// How long the output of a tree that is gone may take to arrive: it is in a pipe already.
+const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// Why a command ended.
 enum Ending {
@@ -82,12 +86,12 @@ pub(super) async fn run(tools: &Tools, command: &Harmless, mut running: Running)
             output.finish(ResultStatus::Error, None, Some(&format!("(the command was lost: {error})")))
         }
         Ending::TimeLimit => {
-            let exit = owned.kill().await.ok().map(wire_exit);
+            let exit = end(&mut owned, &mut output, &mut running).await;
             let mark = format!("(ended after {} seconds: time limit)", command.limit().as_secs());
             output.finish(ResultStatus::Error, exit, Some(&mark))
         }
         Ending::Stopped => {
-            let exit = owned.kill().await.ok().map(wire_exit);
+            let exit = end(&mut owned, &mut output, &mut running).await;
             output.finish(ResultStatus::Interrupted, exit, Some("(interrupted)"))
         }
     };
@@ -95,6 +99,14 @@ pub(super) async fn run(tools: &Tools, command: &Harmless, mut running: Running)
         reader.abort();
     }
     outcome
+}
+
+/// Ends a tree and takes what it still says.
+async fn end(owned: &mut Owned, output: &mut Output, running: &mut Running) -> Option<Exit> {
+    let ended = output.collect_until(owned.kill(), running).await;
+    // Without its tree a stream ends at once; whoever holds one nevertheless does not hold us.
+    let _ = tokio::time::timeout(LAST_WORDS, output.collect(running)).await;
+    ended.ok().map(wire_exit)
 }
 
 /// What a command said so far.

@@ -10,6 +10,7 @@ use shared::limits;
 
 use super::{DIFF_BYTES, EditFile, Outcome, ReadFile, WriteFile};
 use crate::engine::workspace::{Inside, Outside, Workspace};
+use crate::text::Decoder;
 
 /// The largest file that is changed, in bytes: it is held in memory twice.
 const EDIT_BYTES: u64 = 8 * 1024 * 1024;
@@ -59,7 +60,7 @@ pub(super) fn read(workspace: &Workspace, wanted: &ReadFile) -> Outcome {
 fn try_read(workspace: &Workspace, wanted: &ReadFile) -> Result<Outcome, FileError> {
     let inside = workspace.existing(&wanted.path)?;
     let failed = system(&wanted.path);
-    let (file, _) = open(&inside, &wanted.path)?;
+    let file = open(&inside, &wanted.path)?;
     let mut reader = BufReader::new(file);
     for _ in 1..wanted.first_line {
         if reader.skip_until(b'\n').map_err(&failed)? == 0 {
@@ -67,7 +68,9 @@ fn try_read(workspace: &Workspace, wanted: &ReadFile) -> Result<Outcome, FileErr
         }
     }
     let mut bytes = Vec::new();
-    let mut left_out = 0;
+    let mut left_out = 0_u64;
+    let mut decoder = Decoder::default();
+    let mut text = String::new();
     let mut lines = wanted.lines.unwrap_or(u64::MAX);
     while lines > 0 {
         let before = bytes.len();
@@ -88,11 +91,16 @@ fn try_read(workspace: &Workspace, wanted: &ReadFile) -> Result<Outcome, FileErr
                 }
                 rest = rest.saturating_add(u64::try_from(skipped).unwrap_or(u64::MAX));
             }
-            left_out = rest;
+            text = decoder.push(&bytes);
+            left_out = rest.saturating_add(u64::try_from(decoder.held()).unwrap_or_default());
+            decoder = Decoder::default();
+            bytes.clear();
         }
         break;
     }
-    let mut result = Outcome::plain(ResultStatus::Ok, &String::from_utf8_lossy(&bytes));
+    text.push_str(&decoder.push(&bytes));
+    text.push_str(decoder.finish());
+    let mut result = Outcome::plain(ResultStatus::Ok, &text);
     let total = left_out.saturating_add(result.truncated.unwrap_or_default());
     result.truncated = (total > 0).then_some(total);
     Ok(result)
@@ -107,9 +115,7 @@ fn try_write(workspace: &Workspace, wanted: &WriteFile) -> Result<Outcome, FileE
     let inside = workspace.writable(&wanted.path)?;
     let failed = system(&wanted.path);
     let before = match open(&inside, &wanted.path) {
-        Ok((file, length)) => {
-            Some((length <= EDIT_BYTES).then(|| text_of(file, &wanted.path).ok()).flatten())
-        }
+        Ok(file) => Some(text_of(file, &wanted.path).ok()),
         Err(FileError::System { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => None,
         Err(refused) => return Err(refused),
     };
@@ -153,11 +159,7 @@ fn try_edit(workspace: &Workspace, wanted: &EditFile) -> Result<Outcome, FileErr
         return Err(FileError::Same);
     }
     let inside = workspace.existing(&wanted.path)?;
-    let (file, length) = open(&inside, &wanted.path)?;
-    if length > EDIT_BYTES {
-        return Err(FileError::TooLarge(wanted.path.clone()));
-    }
-    let before = text_of(file, &wanted.path)?;
+    let before = text_of(open(&inside, &wanted.path)?, &wanted.path)?;
     let Replaced { after, places } = replaced(&before, wanted)?;
     replace(inside.path(), after.as_bytes()).map_err(system(&wanted.path))?;
     let times = if places.len() == 1 { "1 place".to_owned() } else { format!("{} places", places.len()) };
@@ -209,15 +211,18 @@ fn replaced(before: &str, wanted: &EditFile) -> Result<Replaced, FileError> {
 
 /// The unified patch of one changed place, for a file of which not both sides can be shown.
 fn patch(path: &str, before: &str, after: &str, place: Place) -> String {
-    let lines = |text: &str, start: usize, length: usize| {
-        let first = text.get(..start).unwrap_or_default().matches('\n').count();
-        let inside = text.get(start..start + length).unwrap_or_default().matches('\n').count();
-        (first, first + inside)
+    let part_of = |text: &'_ str, length: usize| -> (usize, bool) {
+        let part = text.get(place.start..place.start + length).unwrap_or_default();
+        (part.matches('\n').count(), part.ends_with('\n'))
     };
-    let (first, last_old) = lines(before, place.start, place.old);
-    let (_, last_new) = lines(after, place.start, place.new);
-    let old: Vec<&str> = before.lines().collect();
-    let new: Vec<&str> = after.lines().collect();
+    let first = before.get(..place.start).unwrap_or_default().matches('\n').count();
+    let (old_ends, is_old_whole) = part_of(before, place.old);
+    let (new_ends, is_new_whole) = part_of(after, place.new);
+    // Where both sides end with a line, the next line did not change.
+    let whole = usize::from(is_old_whole && is_new_whole);
+    let (end_old, end_new) = (first + old_ends + 1 - whole, first + new_ends + 1 - whole);
+    let old: Vec<&str> = before.split_terminator('\n').collect();
+    let new: Vec<&str> = after.split_terminator('\n').collect();
     let from = first.saturating_sub(CONTEXT);
     let part = |all: &[&str], start: usize, end: usize, sign: char| -> String {
         let end = end.min(all.len());
@@ -227,34 +232,38 @@ fn patch(path: &str, before: &str, after: &str, place: Place) -> String {
             .map(|line| format!("{sign}{line}\n"))
             .collect()
     };
-    let trailing_end = (last_old + 1 + CONTEXT).min(old.len());
-    let trailing = trailing_end.saturating_sub(last_old + 1);
-    let count = |last: usize, all: usize| (last + 1).min(all).saturating_sub(from) + trailing;
+    let (end_old, end_new) = (end_old.min(old.len()), end_new.min(new.len()));
+    let trailing_end = (end_old + CONTEXT).min(old.len());
+    let trailing = trailing_end - end_old;
     format!(
         "--- {path}\n+++ {path}\n@@ -{},{} +{},{} @@\n{}{}{}{}",
         from + 1,
-        count(last_old, old.len()),
+        end_old.saturating_sub(from) + trailing,
         from + 1,
-        count(last_new, new.len()),
+        end_new.saturating_sub(from) + trailing,
         part(&old, from, first, ' '),
-        part(&old, first, last_old + 1, '-'),
-        part(&new, first, last_new + 1, '+'),
-        part(&old, last_old + 1, trailing_end, ' '),
+        part(&old, first, end_old, '-'),
+        part(&new, first, end_new, '+'),
+        part(&old, end_old, trailing_end, ' '),
     )
 }
 
 /// Opens a regular file without waiting for a fifo; the path was resolved, so a symlink at its end was put there meanwhile.
-fn open(inside: &Inside, path: &str) -> Result<(File, u64), FileError> {
+fn open(inside: &Inside, path: &str) -> Result<File, FileError> {
     let flags = nix::fcntl::OFlag::O_NONBLOCK | nix::fcntl::OFlag::O_NOFOLLOW;
     let file =
         OpenOptions::new().read(true).custom_flags(flags.bits()).open(inside.path()).map_err(system(path))?;
     let metadata = file.metadata().map_err(system(path))?;
-    if metadata.is_file() { Ok((file, metadata.size())) } else { Err(FileError::NotAFile(path.to_owned())) }
+    if metadata.is_file() { Ok(file) } else { Err(FileError::NotAFile(path.to_owned())) }
 }
 
 fn text_of(file: File, path: &str) -> Result<String, FileError> {
     let mut bytes = Vec::new();
-    file.take(EDIT_BYTES).read_to_end(&mut bytes).map_err(system(path))?;
+    // One byte more than allowed tells a file that grows while it is read.
+    file.take(EDIT_BYTES + 1).read_to_end(&mut bytes).map_err(system(path))?;
+    if u64::try_from(bytes.len()).is_ok_and(|length| length > EDIT_BYTES) {
+        return Err(FileError::TooLarge(path.to_owned()));
+    }
     String::from_utf8(bytes).map_err(|_| FileError::NotText(path.to_owned()))
 }
 

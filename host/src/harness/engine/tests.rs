@@ -96,10 +96,13 @@ async fn a_turn_is_answered_live_and_whole() {
     send(&agent, "world").await;
     let mut live = String::new();
     let entry = loop {
-        match agent.events.recv().await.unwrap() {
-            AgentEvent::Delta { text, .. } => live.push_str(&text),
-            AgentEvent::Said(Said::Assistant(entry)) => break entry,
-            other => panic!("{other:?}"),
+        let event = agent.events.recv().await.unwrap();
+        if let AgentEvent::Delta { text, .. } = event {
+            live.push_str(&text);
+        } else if let AgentEvent::Said(Said::Assistant(entry)) = event {
+            break entry;
+        } else {
+            panic!("{event:?}");
         }
     };
     assert_eq!(entry.text, "Hello, world!");
