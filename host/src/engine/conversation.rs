@@ -124,6 +124,7 @@ impl Store {
         let bytes = match files::read_private(&self.path, CONVERSATION_BYTES) {
             Ok(bytes) => bytes,
             Err(FilesError::TooLarge { .. }) => return self.anew(Some("is too large to be read")),
+            Err(FilesError::WrongKind { .. }) => return self.anew(Some("is not a file")),
             Err(refused) => return Err(refused),
         };
         let Some(bytes) = bytes else {
@@ -227,6 +228,16 @@ mod tests {
             let [kept] = kept.as_slice() else { panic!("one file is left") };
             assert_eq!(std::fs::read(kept).unwrap(), damage);
         }
+    }
+
+    #[test]
+    fn something_else_in_its_place_is_kept_aside() {
+        let (directory, store) = store();
+        std::fs::create_dir(&store.path).unwrap();
+        let opened = store.open(Some("x")).unwrap();
+        assert!(opened.notice.is_some_and(|notice| notice.contains("not a file")));
+        store.save(&opened.conversation).unwrap();
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 2);
     }
 
     #[test]

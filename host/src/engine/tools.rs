@@ -27,6 +27,8 @@ const SECONDS: u64 = 120;
 const SECONDS_MAX: u64 = 600;
 /// Characters of a title.
 const TITLE_CHARACTERS: usize = 120;
+/// Characters of a step of a plan: it is one line.
+const STEP_CHARACTERS: usize = 500;
 /// The largest diff of which both sides are shown whole, in bytes of each: it goes to every client.
 const DIFF_BYTES: usize = 64 * 1024;
 
@@ -260,7 +262,10 @@ impl Tools {
             Work::Write(write) => self.change(running, move |workspace| file::write(workspace, &write)).await,
             Work::Edit(edit) => self.change(running, move |workspace| file::edit(workspace, &edit)).await,
             Work::Run(command) => bash::run(self, &command, running).await,
-            Work::Plan(plan) => {
+            Work::Plan(mut plan) => {
+                for step in &mut plan.steps {
+                    step.text = text::one_line(&step.text, STEP_CHARACTERS);
+                }
                 let shown = format!("The plan has {} steps.", plan.steps.len());
                 let _ = running.events.send(EngineEvent::Plan(Plan { steps: plan.steps })).await;
                 Outcome::plain(ResultStatus::Ok, &shown)

@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
-use serde_json::Value;
-use shared::entry::{Assistant, Level, Notice, ResultStatus, Thinking, Tool, ToolClass, ToolResult};
+use shared::entry::{Level, Notice, ResultStatus, Tool, ToolClass, ToolResult};
 use shared::frame::DeltaKind;
 use shared::ids::PartId;
 use shared::limits;
@@ -19,10 +18,11 @@ use super::tools::{Action, Outcome, Running, Tools};
 use super::{EngineEvent, Stop};
 use crate::config::Permissions;
 use crate::files::FilesError;
-use crate::text::{self, Stripper};
+use crate::text;
 
-/// Tool calls of one answer; a model that wants more made a mistake.
-const CALLS: usize = 128;
+mod draft;
+
+use draft::{Call, Draft};
 
 /// The built-in agent with its conversation.
 pub struct Engine {
@@ -73,21 +73,6 @@ enum Halt {
     Failed(Failure),
 }
 
-/// A model's answer, whole.
-struct Answer {
-    message: PartId,
-    text: String,
-    thinking: String,
-    calls: Vec<Call>,
-}
-
-/// A tool call that has no result yet; it never gets into a conversation.
-struct Call {
-    call: PartId,
-    name: String,
-    input: Value,
-}
-
 impl Engine {
     /// Runs a turn to its end and tells `events` of it. Stopped, it ends the model call and the tools in flight and saves what was done.
     pub async fn turn(
@@ -129,7 +114,7 @@ impl Engine {
     }
 
     /// One model call to its end.
-    async fn answer(&self, front: &Front) -> Result<Answer, Halt> {
+    async fn answer(&self, front: &Front) -> Result<draft::Answer, Halt> {
         let mut stream = self.provider.call(ModelRequest {
             model: self.model.clone(),
             messages: self.conversation.messages(),
@@ -304,101 +289,6 @@ impl Front {
             let piece = text::cut(text, limits::DELTA_BYTES);
             text = text.get(piece.len()..).unwrap_or_default();
             self.tell(EngineEvent::Delta { message: message.clone(), kind, text: piece.to_owned() }).await;
-        }
-    }
-}
-
-/// An answer that is being written.
-struct Draft {
-    model: String,
-    text: Part,
-    thinking: Part,
-    /// The thoughts that were told as entries already.
-    thought: String,
-    calls: Vec<Call>,
-}
-
-/// A text that is being written, bounded and clean.
-struct Part {
-    message: PartId,
-    text: String,
-    stripper: Stripper,
-}
-
-impl Part {
-    fn new() -> Self {
-        Self { message: PartId::random(), text: String::new(), stripper: Stripper::default() }
-    }
-
-    /// Adds a piece; gives what is new and clean.
-    fn push(&mut self, piece: &str) -> String {
-        let clean = self.stripper.push(piece);
-        let room = limits::MESSAGE_BYTES.saturating_sub(self.text.len());
-        let kept = text::cut(&clean, room).to_owned();
-        self.text.push_str(&kept);
-        kept
-    }
-}
-
-impl Draft {
-    fn new(model: &str) -> Self {
-        Self {
-            model: model.to_owned(),
-            text: Part::new(),
-            thinking: Part::new(),
-            thought: String::new(),
-            calls: Vec::new(),
-        }
-    }
-
-    async fn thinking(&mut self, piece: &str, front: &Front) {
-        let new = self.thinking.push(piece);
-        front.delta(&self.thinking.message, DeltaKind::Thinking, &new).await;
-    }
-
-    async fn text(&mut self, piece: &str, front: &Front) {
-        self.end_thought(front).await;
-        let new = self.text.push(piece);
-        front.delta(&self.text.message, DeltaKind::Assistant, &new).await;
-    }
-
-    fn call(&mut self, name: String, input: Value) {
-        if self.calls.len() < CALLS {
-            // What is too large or too deep for an entry becomes text, which no tool takes: the model hears of it.
-            self.calls.push(Call { call: PartId::random(), name, input: shared::json::embed(input) });
-        }
-    }
-
-    /// A thought is an entry as soon as the model says something else.
-    async fn end_thought(&mut self, front: &Front) {
-        let part = std::mem::replace(&mut self.thinking, Part::new());
-        if part.text.is_empty() {
-            return;
-        }
-        self.thought.push_str(&part.text);
-        front.tell(EngineEvent::Thinking(Thinking { message: part.message, text: part.text })).await;
-    }
-
-    fn assistant(&self) -> Assistant {
-        Assistant {
-            message: self.text.message.clone(),
-            text: self.text.text.clone(),
-            model: Some(self.model.clone()),
-        }
-    }
-
-    async fn finish(mut self, front: &Front) -> Answer {
-        self.end_thought(front).await;
-        if !self.text.text.is_empty() {
-            front.tell(EngineEvent::Assistant(self.assistant())).await;
-        }
-        Answer { message: self.text.message, text: self.text.text, thinking: self.thought, calls: self.calls }
-    }
-
-    async fn abandon(mut self, front: &Front) {
-        self.end_thought(front).await;
-        if !self.text.text.is_empty() {
-            front.tell(EngineEvent::Abandoned(self.assistant())).await;
         }
     }
 }

@@ -257,3 +257,17 @@ async fn an_input_that_no_entry_can_hold_is_an_error_of_the_call() {
     assert!(matches!(outcome, TurnOutcome::Completed));
     assert!(results(&events).concat().contains("cannot use"));
 }
+
+#[tokio::test(start_paused = true)]
+async fn names_and_steps_are_single_clean_lines() {
+    let mut world = world(
+        "[[step]]\ncalls = [{ tool = \"f\\u001b[1mly\\n!\" }, { tool = \"todo\", input = { steps = [{ text = \"a\\nb\\u001b[1m\", state = \"done\" }] } }]\n[[step]]\ntext = \"x\"",
+    );
+    let (_, events) = turn(&mut world, "go", |_, _| {}).await;
+    assert!(
+        events.iter().any(|event| matches!(event, EngineEvent::ToolStarted(tool) if tool.name == "fly !"))
+    );
+    assert!(
+        events.iter().any(|event| matches!(event, EngineEvent::Plan(plan) if plan.steps[0].text == "a b"))
+    );
+}
