@@ -167,6 +167,8 @@ fn try_run(home: &Home, session: SessionId, purpose: Purpose) -> Result<(), Host
         };
         let ended = host.serve().await;
         host.hands.end().await;
+        // The lock first: whoever sees the link end may start the next host at once.
+        host.writer = None;
         host.mailbox.close().await;
         ended
     });
@@ -185,7 +187,7 @@ fn read_facts(path: &std::path::Path, session: SessionId) -> Result<Facts, HostE
 /// The running process.
 struct Host {
     machine: Machine,
-    /// Away only while a batch is being written.
+    /// Away only while a batch is being written, and at the end.
     writer: Option<Writer>,
     hands: Hands,
     mailbox: Mailbox,

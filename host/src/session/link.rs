@@ -188,7 +188,8 @@ impl Post {
                     }
                     None => is_over = true,
                 },
-                arrived = link.frames.recv() => match arrived {
+                // A listener that asks and does not read is not heard either.
+                arrived = link.frames.recv(), if self.waiting.len() < RESPONSES => match arrived {
                     Some(arrived) => self.take(arrived),
                     None => is_gone = true,
                 },

@@ -52,6 +52,7 @@ pub(super) struct Restart {
 #[derive(Debug)]
 pub(super) struct Retrace {
     fold: Fold,
+    /// What was taken and is not settled.
     open: BTreeMap<SubmissionId, Waiting>,
     last: Option<SubmissionId>,
     was_released: bool,
@@ -111,13 +112,7 @@ impl Retrace {
                 self.last = Some(settled.submission.clone());
             }
             Known::Status { status } => match &status.phase {
-                Open::Known(Phase::Busy { submissions, .. }) => {
-                    self.was_released = true;
-                    for submission in submissions {
-                        self.open.remove(submission);
-                    }
-                }
-                Open::Known(Phase::Starting | Phase::Idle) => self.was_released = true,
+                Open::Known(Phase::Busy { .. } | Phase::Starting | Phase::Idle) => self.was_released = true,
                 Open::Known(Phase::Held | Phase::Exiting) | Open::Unknown(_) => {}
             },
             Known::Notice(notice) if notice.text.starts_with(DAMAGED) => {

@@ -56,6 +56,7 @@ struct World {
     refuse_next: bool,
     lines_before_crash: Option<usize>,
     was_gate_ok: bool,
+    is_held: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -69,6 +70,7 @@ enum Agent {
 
 impl World {
     fn new(story: Story) -> Self {
+        let is_held = !story.facts.prerequisites.is_empty();
         let mut world = Self {
             story,
             agent: Agent::Gone,
@@ -79,6 +81,7 @@ impl World {
             refuse_next: false,
             lines_before_crash: None,
             was_gate_ok: false,
+            is_held,
         };
         world.give(Input::Start);
         world
@@ -151,6 +154,7 @@ impl World {
             Output::Open { .. } => {
                 assert_eq!(self.agent, Agent::Gone, "two agents");
                 assert!(self.was_gate_ok, "opened before the gate");
+                assert!(!self.is_held, "opened before the release");
                 self.agent = Agent::Opening;
             }
             Output::Turn { submission, .. } => {
@@ -234,7 +238,10 @@ impl World {
             Step::Stop => self.give(asked("end", Ask::Stop)),
             Step::Revoke(2) => self.give(asked("revoke", Ask::Revoke(Device::All))),
             Step::Revoke(number) => self.give(asked("revoke", Ask::Revoke(Device::One(device(*number))))),
-            Step::Release => self.give(asked("release", Ask::Release)),
+            Step::Release => {
+                self.is_held = false;
+                self.give(asked("release", Ask::Release));
+            }
             Step::Terminate => self.give(Input::Terminate),
             Step::Agent(choice) => self.agent_goes_on(*choice),
             Step::Wait(milliseconds) => {

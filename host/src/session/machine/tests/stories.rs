@@ -122,6 +122,36 @@ fn an_agent_that_is_not_gone_in_time_is_swept() {
 }
 
 #[test]
+fn a_stop_does_not_wait_as_long_as_an_interrupt() {
+    let mut story = Story::idle();
+    story.submit("a");
+    story.tell(asked("i", Ask::Interrupt(None)));
+    assert_eq!(story.tell(asked("s", Ask::Stop)), ["→s taken", "exiting"]);
+    assert_eq!(story.machine.deadline(), Some(STOP_GRACE));
+}
+
+#[test]
+fn what_came_over_the_bound_and_was_never_acknowledged_is_dropped_by_the_next_host() {
+    let mut story = Story::idle();
+    for number in 0..9 {
+        story.submit(&format!("q{number}"));
+    }
+    // The host died after the first line of what it had to log for one more.
+    let user = User { text: "q9".into(), origin: origin(1), submission: id("q9"), budget: None };
+    story.append(Known::User(user));
+    let told = story.crash(Purpose::Serve);
+    let expected = [
+        "settled q0 ran lost",
+        "settled q9 dropped queue_full",
+        "ended died",
+        "began",
+        "→probe",
+        "starting +8",
+    ];
+    assert_eq!(told, expected);
+}
+
+#[test]
 fn a_harness_that_cannot_interrupt_is_closed() {
     let mut story = Story::idle();
     story.machine.terms.abilities.interrupt = false;
