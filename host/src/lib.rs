@@ -11,6 +11,8 @@ pub mod engine;
 pub mod files;
 pub mod harness;
 pub mod home;
+pub mod identity;
+pub mod listener;
 pub mod log;
 pub mod process;
 pub mod session;

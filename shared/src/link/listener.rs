@@ -7,7 +7,7 @@ use crate::channel::{
     Admission, Answered, Channel, ChannelError, FailureLine, Prologue, Responder, StaticKey, Unadmitted,
 };
 use crate::failure::{Failure, FailureCode, NO_HELLO, NOT_LISTED};
-use crate::fingerprint::Fingerprint;
+use crate::fingerprint::{Fingerprint, PublicKey};
 use crate::frame::{BadFrame, Frame, FrameFault, Hello, ListenerBody, OpenerBody};
 use crate::ids::FrameId;
 use crate::limits;
@@ -197,6 +197,20 @@ impl<R: Admission> ListenerLink<R> {
                 None
             }
         }
+    }
+
+    /// The key that a peer has proved which said `hello` and was not admitted yet: what pairing lists.
+    #[must_use]
+    pub fn stranger_key(&self) -> Option<PublicKey> {
+        match &self.phase {
+            Phase::Stranger(unadmitted) | Phase::Deciding(unadmitted, _) => Some(unadmitted.peer_key()),
+            Phase::First(_) | Phase::Third(_) | Phase::Open(..) | Phase::Closed => None,
+        }
+    }
+
+    /// Bytes came that are no whole message yet: the peer lives.
+    pub fn heard(&mut self, now: Now) {
+        self.liveness.heard(now.steady);
     }
 
     /// The next transport message for the socket, which goes out as one binary message.

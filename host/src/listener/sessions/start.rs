@@ -1,0 +1,404 @@
+//! Starting a session, going on with one, stopping one, and handing a turn to its host (wire §4, §7).
+
+use std::sync::Arc;
+
+use shared::entry::Origin;
+use shared::failure::{Failed, Fault, Refusal, Refused};
+use shared::fold::{Content, Seen};
+use shared::frame::{Frame, Interrupt, ListenerBody, Submission};
+use shared::ids::{FrameId, LogId, SessionId, SubmissionId};
+use shared::kind::{Empty, Open};
+use shared::limits;
+use shared::name::SessionName;
+use shared::record::Facts;
+use shared::request::{Request, Response, Start};
+use tokio::sync::oneshot;
+use tokio::time::{Duration, timeout};
+
+use super::directories::{Bounds, working_directory};
+use super::hosts::blocking;
+use super::session::Session;
+use super::{Answer, Found, Sessions, Slot};
+use crate::clock;
+use crate::files;
+use crate::listener::devices::Standing;
+
+/// How long somebody waits for a host: longer than one takes to start on a busy machine, shorter than a person's patience.
+const HOST_WITHIN: Duration = Duration::from_secs(30);
+
+/// Who sends something to a host.
+#[derive(Debug, Clone)]
+pub(crate) struct Sender {
+    /// The connection, its name, its device.
+    pub origin: Origin,
+    /// Whether its device is still trusted.
+    pub standing: Arc<Standing>,
+    /// Where it may start sessions.
+    pub bounds: Bounds,
+}
+
+/// The answer to a submission.
+pub(crate) struct Submitted {
+    /// What goes out as the response.
+    pub answer: Answer,
+    /// The sequence of its `settled` entry, which goes out once more.
+    pub settled: Option<u64>,
+}
+
+/// A submission on its way.
+pub(crate) enum Pending {
+    /// It was answered from the log.
+    Now(Submitted),
+    /// The host will answer.
+    Host(oneshot::Receiver<Answer>),
+}
+
+fn refused(refusal: Refusal) -> Response {
+    Response::Refused(Refused::bare(refusal))
+}
+
+fn refused_with(refusal: Refusal, detail: impl Into<String>) -> Response {
+    Response::Refused(Refused::with(refusal, detail))
+}
+
+fn taken() -> Response {
+    Response::Taken(Empty {})
+}
+
+/// What is wrong with the text of a turn.
+fn refuse_text(text: &str) -> Option<Response> {
+    if text.len() > limits::TEXT_BYTES {
+        return Some(refused_with(Refusal::TooLarge, "a turn is at most 256 KiB of text"));
+    }
+    text.trim().is_empty().then(|| refused(Refusal::Empty))
+}
+
+impl Sessions {
+    /// Carries out a `submission`: answers a repetition from the log, hands anything new to the host. What one link submits reaches the host in order.
+    pub(crate) fn submit(
+        self: &Arc<Self>,
+        session: &Arc<Session>,
+        id: &SubmissionId,
+        submission: Submission,
+        sender: &Sender,
+    ) -> Pending {
+        let at_once =
+            |response: Response| Pending::Now(Submitted { answer: Box::new(response.into()), settled: None });
+        if let Some(response) = refuse_text(&submission.text) {
+            return at_once(response);
+        }
+        let content = Content::of(&submission.text, submission.budget);
+        let seen = session.with_fold(|fold| fold.seen(id, content));
+        match seen {
+            Seen::Conflict => at_once(refused(Refusal::IdConflict)),
+            Seen::Again { settled } => {
+                if settled.is_none() {
+                    // It waits in a log that nobody runs, if its host died just now.
+                    self.want_host(session);
+                }
+                Pending::Now(Submitted { answer: Box::new(taken().into()), settled })
+            }
+            Seen::New => {
+                let mut frame = Frame::new(
+                    clock::now(),
+                    ListenerBody::Submission(Submission {
+                        origin: Some(sender.origin.clone()),
+                        ..submission
+                    }),
+                );
+                frame.id = id.clone();
+                let answer = session.ask(frame, Some(Arc::clone(&sender.standing)));
+                self.want_host(session);
+                Pending::Host(answer)
+            }
+        }
+    }
+
+    /// Ends the running turn; where no host lives none runs.
+    pub(crate) fn interrupt(
+        &self,
+        session: &Arc<Session>,
+        interrupt: Interrupt,
+        sender: &Sender,
+    ) -> Option<oneshot::Receiver<Answer>> {
+        let (slot, _) = session.slot();
+        if matches!(slot, Slot::Empty | Slot::Spawned(_)) {
+            return None;
+        }
+        let body = ListenerBody::Interrupt(Interrupt { origin: Some(sender.origin.clone()), ..interrupt });
+        Some(session.ask(Frame::new(clock::now(), body), Some(Arc::clone(&sender.standing))))
+    }
+
+    /// Hands something to a host that lives; `None` where none does.
+    pub(crate) fn forward(
+        &self,
+        session: &Arc<Session>,
+        body: ListenerBody,
+        sender: &Sender,
+    ) -> Option<oneshot::Receiver<Answer>> {
+        let (slot, _) = session.slot();
+        if matches!(slot, Slot::Empty | Slot::Spawned(_)) {
+            return None;
+        }
+        Some(session.ask(Frame::new(clock::now(), body), Some(Arc::clone(&sender.standing))))
+    }
+
+    /// Carries out a `stop` request.
+    pub(crate) async fn stop(self: &Arc<Self>, id: SessionId) -> Answer {
+        let session = match self.find(id) {
+            Found::Session(session) => session,
+            Found::Retired => return Box::new(refused(Refusal::Retired).into()),
+            Found::Nothing => return Box::new(refused(Refusal::NotFound).into()),
+        };
+        let (slot, _) = session.slot();
+        if slot == Slot::Empty {
+            return Box::new(taken().into());
+        }
+        let frame = Frame::new(clock::now(), ListenerBody::Request(Request::Stop(id)));
+        let answer = session.ask(frame, None);
+        let answered = await_host(answer).await;
+        let (slot, _) = session.slot();
+        // A host that went by itself before it answered is stopped as well.
+        if slot == Slot::Empty && matches!(answered.known(), Some(Response::Failed(_))) {
+            return Box::new(taken().into());
+        }
+        answered
+    }
+
+    /// Carries out a `start` request.
+    pub(crate) async fn start(self: &Arc<Self>, frame: FrameId, start: Start, sender: &Sender) -> Answer {
+        match self.start_or_why_not(frame, start, sender).await {
+            Ok(answer) | Err(answer) => answer,
+        }
+    }
+
+    async fn start_or_why_not(
+        self: &Arc<Self>,
+        frame: FrameId,
+        start: Start,
+        sender: &Sender,
+    ) -> Result<Answer, Answer> {
+        let name = SessionName::clean(&start.name)
+            .map_err(|error| Box::new(refused_with(Refusal::BadName, error.to_string()).into()))?;
+        if let Some(response) = self.refuse_form(&start) {
+            return Err(Box::new(response.into()));
+        }
+        let request = start.request.clone().unwrap_or(frame);
+        let first = start.text.clone().map(|text| Submission { text, budget: start.budget, origin: None });
+        let (session, is_new) = {
+            let _naming = self.naming.lock().await;
+            match self.known(&name, &request)? {
+                Some((session, is_new)) => (session, is_new),
+                None => (self.create(name, start, &request, sender).await?, true),
+            }
+        };
+        let answered = match first {
+            Some(first) => match self.submit(&session, &request, first, sender) {
+                Pending::Now(submitted) => submitted.answer,
+                Pending::Host(answer) => await_host(answer).await,
+            },
+            None => self.await_attached(&session).await,
+        };
+        if !matches!(answered.known(), Some(Response::Taken(_))) {
+            return Err(answered);
+        }
+        let record = Box::new(session.record());
+        let response = if is_new { Response::Started(record) } else { Response::Continued(record) };
+        Ok(Box::new(response.into()))
+    }
+
+    /// What is wrong with the fields, whoever sent them and whatever exists.
+    fn refuse_form(&self, start: &Start) -> Option<Response> {
+        let too_large = |what: &str| Some(refused_with(Refusal::TooLarge, what));
+        if let Some(response) = start.text.as_deref().and_then(refuse_text) {
+            return Some(response);
+        }
+        if start.working_directory.len() > limits::PATH_BYTES {
+            return too_large("a path is at most 4096 bytes");
+        }
+        if start.prerequisites.len() > limits::PREREQUISITES {
+            return too_large("a session has at most 32 prerequisites");
+        }
+        let words = [&start.model, &start.effort, &start.agent];
+        if words.into_iter().flatten().any(|word| word.len() > limits::WORD_BYTES) {
+            return too_large("the name of a model, effort or agent is at most 256 bytes");
+        }
+        if !self.terms.harnesses.contains(&start.harness) {
+            let known = self.terms.harnesses.join(", ");
+            return Some(refused_with(Refusal::UnknownHarness, format!("the harnesses here are {known}")));
+        }
+        if start.worktree == Some(true) {
+            return Some(refused_with(Refusal::NotOffered, "worktrees are not offered yet"));
+        }
+        None
+    }
+
+    /// The session that this very request has started or continued already, or one of that name that can go on; whether it was new by this request.
+    fn known(
+        &self,
+        name: &SessionName,
+        request: &SubmissionId,
+    ) -> Result<Option<(Arc<Session>, bool)>, Answer> {
+        let sessions = self.all();
+        let by_request = sessions
+            .iter()
+            .find(|session| session.with_fold(|fold| fold.facts().request.as_ref() == Some(request)));
+        if let Some(session) = by_request {
+            return Ok(Some((Arc::clone(session), true)));
+        }
+        if self.lock().retired.has_name(name.as_str()) {
+            return Err(Box::new(
+                refused_with(Refusal::Retired, "a session of that name was removed; take another name")
+                    .into(),
+            ));
+        }
+        let Some(session) = sessions.iter().find(|session| session.name == name.as_str()) else {
+            return Ok(None);
+        };
+        let (slot, _) = session.slot();
+        let is_this_request = session.with_fold(|fold| fold.submission(request).is_some());
+        if slot == Slot::Empty || is_this_request {
+            Ok(Some((Arc::clone(session), false)))
+        } else {
+            Err(Box::new(refused_with(Refusal::NameTaken, "a session of that name is running").into()))
+        }
+    }
+
+    /// Creates a session, durably; only under the lock on names.
+    async fn create(
+        self: &Arc<Self>,
+        name: SessionName,
+        start: Start,
+        request: &SubmissionId,
+        sender: &Sender,
+    ) -> Result<Arc<Session>, Answer> {
+        for prerequisite in &start.prerequisites {
+            match self.find(*prerequisite) {
+                Found::Session(_) => {}
+                Found::Retired => {
+                    return Err(Box::new(
+                        refused_with(
+                            Refusal::Retired,
+                            format!("the prerequisite {prerequisite} was removed"),
+                        )
+                        .into(),
+                    ));
+                }
+                Found::Nothing => {
+                    return Err(Box::new(
+                        refused_with(
+                            Refusal::NotFound,
+                            format!("there is no session {prerequisite} to wait for"),
+                        )
+                        .into(),
+                    ));
+                }
+            }
+        }
+        let (sessions, bounds, request) = (Arc::clone(self), sender.bounds, request.clone());
+        let created = tokio::task::spawn_blocking(move || {
+            let directory = working_directory(&start.working_directory, &sessions.roots(), bounds)
+                .map_err(|error| refused_with(Refusal::BadDirectory, error.to_string()))?;
+            let facts = Facts {
+                id: SessionId::random(),
+                name: name.as_str().to_owned(),
+                harness: start.harness,
+                working_directory: directory,
+                created: clock::now(),
+                log: LogId::random(),
+                prerequisites: start.prerequisites,
+                request: Some(request),
+                model: start.model,
+                effort: start.effort,
+                agent: start.agent,
+            };
+            sessions.store(facts).map_err(|detail| Response::Failed(Failed::with(Fault::Storage, detail)))
+        })
+        .await;
+        match created {
+            Ok(Ok(session)) => Ok(session),
+            Ok(Err(response)) => Err(Box::new(response.into())),
+            Err(error) => {
+                Err(Box::new(Response::Failed(Failed::with(Fault::Storage, error.to_string())).into()))
+            }
+        }
+    }
+
+    fn store(&self, facts: Facts) -> Result<Arc<Session>, String> {
+        let paths = self.home.session(facts.id);
+        files::private_directory(paths.directory()).map_err(|error| error.to_string())?;
+        let content = serde_json::to_vec_pretty(&facts).map_err(|error| error.to_string())?;
+        files::write_private(&paths.record(), &content).map_err(|error| error.to_string())?;
+        let session = Session::new(facts, paths, self.changed.clone());
+        self.lock().sessions.insert(session.id, Arc::clone(&session));
+        self.announce();
+        Ok(session)
+    }
+
+    /// Waits until the host of a session without a first turn has opened its link.
+    async fn await_attached(self: &Arc<Self>, session: &Arc<Session>) -> Answer {
+        let mut changes = session.host_changed.subscribe();
+        self.want_host(session);
+        let attached = async {
+            loop {
+                changes.borrow_and_update();
+                match session.slot().0 {
+                    Slot::Attached { .. } => return Ok(()),
+                    Slot::Empty => return Err("the session host ended before it was ready"),
+                    Slot::Spawned(_) | Slot::Awaited => {}
+                }
+                if changes.changed().await.is_err() {
+                    return Err("the listener ends");
+                }
+            }
+        };
+        let outcome = timeout(HOST_WITHIN, attached).await;
+        let response = match outcome {
+            Ok(Ok(())) => taken(),
+            Ok(Err(detail)) => Response::Failed(Failed::with(Fault::Spawn, detail)),
+            Err(_) => Response::Failed(Failed::with(Fault::Spawn, "the session host was not ready in time")),
+        };
+        Box::new(response.into())
+    }
+
+    /// Tells the host of every session that a device was revoked.
+    pub(crate) fn tell_revoked(&self, device: shared::fingerprint::Fingerprint) {
+        for session in self.all() {
+            tell_revoked(&session, device);
+        }
+    }
+}
+
+/// Puts `revoke` into the line for the host, where there is one.
+pub(crate) fn tell_revoked(session: &Session, device: shared::fingerprint::Fingerprint) {
+    let (slot, _) = session.slot();
+    if matches!(slot, Slot::Empty | Slot::Spawned(_)) {
+        // One that comes later is told what it still has of devices that are not trusted any more.
+        return;
+    }
+    let revoke = shared::request::Revoke { device: shared::request::Device::One(device) };
+    let frame = Frame::new(clock::now(), ListenerBody::Request(Request::Revoke(revoke)));
+    let answer = session.ask(frame, None);
+    // Its answer says nothing that we need, but somebody has to be there for it.
+    tokio::spawn(async move { answer.await.is_ok() });
+}
+
+/// Waits for a host's answer within bounds; the sender sends it again when there is none.
+pub(crate) async fn await_host(answer: oneshot::Receiver<Answer>) -> Answer {
+    let response = match timeout(HOST_WITHIN, answer).await {
+        Ok(Ok(answer)) => return answer,
+        Ok(Err(_)) => {
+            Failed::with(Fault::HostGone, "the session host went away before it answered; send it again")
+        }
+        Err(_) => Failed::with(Fault::HostGone, "the session host does not answer; send it again"),
+    };
+    Box::new(Open::Known(Response::Failed(response)))
+}
+
+/// The line of one entry, as it goes out once more. Blocks for the disk.
+pub(crate) async fn line_at(session: &Arc<Session>, sequence: u64) -> Option<String> {
+    let lines = blocking(session, move |session| {
+        session.cursor(sequence.saturating_sub(1))?.read(sequence, 1, crate::log::Select::Every)
+    });
+    lines.await.ok()?.into_iter().find(|line| line.number == sequence).map(|line| line.text)
+}

@@ -1,0 +1,384 @@
+//! One WebSocket and the link machine behind it: moves messages both ways, bounded in both, and hands frames to the link's own tasks.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use axum::extract::ws::{Message, WebSocket};
+use futures_util::{SinkExt as _, StreamExt as _};
+use shared::failure::{Failure, FailureCode, NO_HELLO, NOT_LISTED};
+use shared::frame::{Frame, Hello, ListenerBody, OpenerBody};
+use shared::ids::FrameId;
+use shared::limits;
+use shared::link::{ListenerEvent, ListenerLink};
+use tokio::sync::oneshot;
+use tokio::time::{Duration, sleep_until, timeout};
+
+use super::Station;
+use super::admission::{Admitted, Via};
+use super::bind::Arrival;
+use super::devices::Pass;
+use super::links::{self, Ends, Outgoing};
+use super::traffic::{Steady, Traffic};
+
+/// How long the last words of a link may take: a peer that does not read them has to do without.
+const LAST_WORDS: Duration = Duration::from_secs(5);
+/// The same for a device that was revoked: its links are closed within a second.
+const REVOKED_WORDS: Duration = Duration::from_millis(500);
+
+/// Serves one link from its upgrade to its end.
+pub(super) async fn serve(station: Arc<Station>, socket: WebSocket, arrival: Arrival) {
+    arrival.traffic.becomes_link();
+    let mut shutdown = station.shutdown.clone();
+    tokio::select! {
+        () = serve_until_closed(&station, socket, arrival) => {}
+        // The sender only ever says that it is time, or is gone itself.
+        _ = shutdown.wait_for(|ends| *ends) => {}
+    }
+}
+
+async fn serve_until_closed(station: &Arc<Station>, socket: WebSocket, arrival: Arrival) {
+    let link = match ListenerLink::new(&station.key, arrival.traffic.accepted()) {
+        Ok(link) => link,
+        Err(error) => {
+            tracing::error!(%error, "a link could not be set up");
+            return;
+        }
+    };
+    let mut wire = Wire::new(socket, link, Arc::clone(&arrival.traffic), station.clock);
+    let stranger = Stranger::new(station, arrival.via);
+    let Some(stranger_hello) = wire.await_hello(stranger.evicted).await else {
+        wire.finish(LAST_WORDS).await;
+        return;
+    };
+    let StrangerHello { id, hello } = stranger_hello;
+    match welcome(station, &mut wire, arrival.via, &id, hello).await {
+        Ok((pass, ends)) => {
+            drop(stranger.place);
+            let grace = wire.run(ends, &pass).await;
+            wire.finish(grace).await;
+        }
+        Err(failure) => {
+            tracing::info!(code = failure.code.word(), detail = failure.detail, "refused a link");
+            wire.link.fail(Some(id), failure, station.clock.now());
+            wire.finish(LAST_WORDS).await;
+        }
+    }
+}
+
+/// Decides about a `hello`, opens what it names and welcomes it.
+async fn welcome(
+    station: &Arc<Station>,
+    wire: &mut Wire,
+    via: Via,
+    id: &FrameId,
+    hello: Hello,
+) -> Result<(Pass, Ends), Failure> {
+    let internal = |detail: &str| Failure::new(FailureCode::Internal, detail);
+    let key = wire.link.stranger_key().ok_or_else(|| internal("the link is over"))?;
+    let (devices, asked, now) = (Arc::clone(&station.devices), hello.clone(), station.clock.now());
+    let admitted = tokio::task::spawn_blocking(move || devices.admit(via, key, &asked, now)).await;
+    let pass = admitted.map_err(|error| internal(&error.to_string()))??;
+    let (welcome, ends) = links::open(station, hello, &pass).await?;
+    let welcome =
+        Frame::reply(station.clock.now().date, id.clone(), ListenerBody::Welcome(Box::new(welcome)));
+    match wire.link.admit(pass.right.clone(), &welcome, station.clock.now()) {
+        Ok(events) => {
+            wire.events.extend(events);
+            Ok((pass, ends))
+        }
+        Err(error) => Err(internal(&error.to_string())),
+    }
+}
+
+/// The place of a link among the strangers of the port.
+struct Stranger<'a> {
+    evicted: Option<oneshot::Receiver<()>>,
+    place: Place<'a>,
+}
+
+struct Place<'a> {
+    station: &'a Station,
+    number: Option<u64>,
+}
+
+impl<'a> Stranger<'a> {
+    fn new(station: &'a Station, via: Via) -> Self {
+        if via == Via::Socket {
+            return Self { evicted: None, place: Place { station, number: None } };
+        }
+        let (evict, evicted) = oneshot::channel();
+        let (number, earliest) = station.strangers().arrive(evict);
+        if let Some(earliest) = earliest {
+            // It may have closed already.
+            let _ = earliest.send(());
+        }
+        Self { evicted: Some(evicted), place: Place { station, number: Some(number) } }
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        if let Some(number) = self.number {
+            self.station.strangers().leave(number);
+        }
+    }
+}
+
+struct StrangerHello {
+    id: FrameId,
+    hello: Hello,
+}
+
+/// Whether messages of the peer are taken now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Intake {
+    Open,
+    Shut,
+}
+
+enum Exchanged {
+    /// A message came.
+    Message(Vec<u8>),
+    /// The socket is gone, or the peer sent what no link takes.
+    Closed,
+}
+
+struct Wire {
+    socket: WebSocket,
+    link: ListenerLink<Admitted>,
+    /// What the machine has told and nobody has dealt with.
+    events: VecDeque<ListenerEvent>,
+    traffic: Arc<Traffic>,
+    clock: Steady,
+    heard: u64,
+    sent: u64,
+    is_flushed: bool,
+}
+
+impl Wire {
+    fn new(socket: WebSocket, link: ListenerLink<Admitted>, traffic: Arc<Traffic>, clock: Steady) -> Self {
+        let (heard, sent) = (traffic.read(), traffic.written());
+        Self { socket, link, events: VecDeque::new(), traffic, clock, heard, sent, is_flushed: true }
+    }
+
+    /// Waits for the `hello` of a stranger; `None` when the link is over.
+    async fn await_hello(&mut self, evicted: Option<oneshot::Receiver<()>>) -> Option<StrangerHello> {
+        let mut evicted = std::pin::pin!(async {
+            match evicted {
+                Some(evicted) => evicted.await.is_ok(),
+                None => std::future::pending().await,
+            }
+        });
+        loop {
+            match self.events.pop_front() {
+                Some(ListenerEvent::Hello { id, hello, peer: _ }) => {
+                    return Some(StrangerHello { id, hello });
+                }
+                Some(ListenerEvent::Closed(closed)) => {
+                    tracing::debug!(%closed, "a stranger's link ended");
+                    return None;
+                }
+                Some(ListenerEvent::Frame(_)) => continue,
+                None => {}
+            }
+            let wake = self.clock.instant(self.link.wake_at().unwrap_or(u64::MAX / 2));
+            tokio::select! {
+                _ = &mut evicted => {
+                    let failure = Failure::new(FailureCode::Unauthorised, NO_HELLO);
+                    self.link.fail(None, failure, self.clock.now());
+                    return None;
+                }
+                exchanged = self.exchange(Intake::Open) => match exchanged {
+                    Exchanged::Message(message) => self.receive(&message),
+                    Exchanged::Closed => return None,
+                },
+                () = sleep_until(wake) => {
+                    let event = self.link.tick(self.clock.now());
+                    self.events.extend(event);
+                }
+            }
+        }
+    }
+
+    /// Moves frames until the link is over; gives how long its last words may take.
+    async fn run(&mut self, ends: Ends, pass: &Pass) -> Duration {
+        let Ends { inbound, mut outbound, tasks: _tasks } = ends;
+        let revoked = pass.standing.revoked();
+        let mut revoked = std::pin::pin!(revoked);
+        loop {
+            let frame = match self.events.front() {
+                Some(ListenerEvent::Closed(closed)) => {
+                    tracing::debug!(%closed, "a link ended");
+                    return LAST_WORDS;
+                }
+                Some(ListenerEvent::Hello { .. }) => {
+                    self.events.pop_front();
+                    continue;
+                }
+                Some(ListenerEvent::Frame(frame)) => Some(frame),
+                None => None,
+            };
+            if let Some(frame) = frame
+                && let Some(failure) = out_of_range(frame)
+            {
+                let id = frame.id.clone();
+                self.events.pop_front();
+                let event = self.link.fail(Some(id), failure, self.clock.now());
+                self.events.extend(event);
+                continue;
+            }
+            let intake = if frame.is_some() { Intake::Shut } else { Intake::Open };
+            self.note_traffic();
+            let wake = self.clock.instant(self.link.wake_at().unwrap_or(u64::MAX / 2));
+            tokio::select! {
+                biased;
+                () = &mut revoked => {
+                    let failure = Failure::new(FailureCode::Unauthorised, NOT_LISTED);
+                    self.link.fail(None, failure, self.clock.now());
+                    return REVOKED_WORDS;
+                }
+                permit = inbound.reserve(), if intake == Intake::Shut => match (permit, self.events.pop_front()) {
+                    (Ok(permit), Some(ListenerEvent::Frame(frame))) => permit.send(*frame),
+                    _ => return LAST_WORDS,
+                },
+                outgoing = outbound.recv(), if self.link.is_hungry() => {
+                    if let Some(grace) = self.send(outgoing) {
+                        return grace;
+                    }
+                }
+                exchanged = self.exchange(intake) => match exchanged {
+                    Exchanged::Message(message) => self.receive(&message),
+                    Exchanged::Closed => return Duration::ZERO,
+                },
+                // While it is we who do not read, the peer's silence means nothing.
+                () = sleep_until(wake), if intake == Intake::Open => {
+                    self.note_traffic();
+                    let event = self.link.tick(self.clock.now());
+                    self.events.extend(event);
+                }
+            }
+        }
+    }
+
+    /// Queues what a task of the link sends; gives how long the last words may take when it was the last.
+    fn send(&mut self, outgoing: Option<Outgoing>) -> Option<Duration> {
+        let now = self.clock.now();
+        let sent = match outgoing {
+            Some(Outgoing::Frame(frame)) => self.link.send(&frame),
+            Some(Outgoing::Line(line)) => self.link.send_line(&line),
+            Some(Outgoing::Fail(reply_to, failure)) => {
+                let event = self.link.fail(reply_to, failure, now);
+                self.events.extend(event);
+                Ok(())
+            }
+            Some(Outgoing::Close) | None => return Some(LAST_WORDS),
+        };
+        match sent {
+            Ok(()) => None,
+            Err(error) => {
+                tracing::warn!(%error, "a frame could not be sent, so its link is closed");
+                Some(LAST_WORDS)
+            }
+        }
+    }
+
+    fn receive(&mut self, message: &[u8]) {
+        let events = self.link.receive(message, self.clock.now());
+        self.events.extend(events);
+    }
+
+    /// Tells the machine of bytes that came and went and are no whole message.
+    fn note_traffic(&mut self) {
+        let (heard, sent) = (self.traffic.read(), self.traffic.written());
+        if heard > self.heard {
+            self.heard = heard;
+            self.link.heard(shared::link::Now { steady: heard, ..self.clock.now() });
+        }
+        if sent > self.sent {
+            self.sent = sent;
+            self.link.sent(shared::link::Now { steady: sent, ..self.clock.now() });
+        }
+    }
+
+    /// Writes what waits, and waits for a message. May be dropped at any time: all that it knows is in `self`.
+    async fn exchange(&mut self, intake: Intake) -> Exchanged {
+        std::future::poll_fn(|cx| self.poll_exchange(cx, intake)).await
+    }
+
+    fn poll_exchange(&mut self, cx: &mut Context<'_>, intake: Intake) -> Poll<Exchanged> {
+        if self.poll_write(cx).is_err() {
+            return Poll::Ready(Exchanged::Closed);
+        }
+        while intake == Intake::Open {
+            match self.socket.poll_next_unpin(cx) {
+                Poll::Ready(Some(Ok(Message::Binary(message)))) if !message.is_empty() => {
+                    return Poll::Ready(Exchanged::Message(message.into()));
+                }
+                Poll::Ready(Some(Ok(Message::Ping(_) | Message::Pong(_)))) => {}
+                Poll::Ready(
+                    Some(Ok(Message::Binary(_) | Message::Text(_) | Message::Close(_)) | Err(_)) | None,
+                ) => return Poll::Ready(Exchanged::Closed),
+                Poll::Pending => break,
+            }
+        }
+        Poll::Pending
+    }
+
+    /// Gives the socket as much as it takes.
+    fn poll_write(&mut self, cx: &mut Context<'_>) -> Result<Poll<()>, axum::Error> {
+        loop {
+            match self.socket.poll_ready_unpin(cx)? {
+                Poll::Pending => return Ok(Poll::Pending),
+                Poll::Ready(()) => {}
+            }
+            let Some(message) = self.link.next_message() else { break };
+            self.socket.start_send_unpin(Message::Binary(message.into()))?;
+            self.is_flushed = false;
+        }
+        if !self.is_flushed {
+            match self.socket.poll_flush_unpin(cx)? {
+                Poll::Pending => return Ok(Poll::Pending),
+                Poll::Ready(()) => self.is_flushed = true,
+            }
+        }
+        Ok(Poll::Ready(()))
+    }
+
+    /// Sends what is left, then closes the socket.
+    async fn finish(&mut self, grace: Duration) {
+        let last_words = async {
+            let written = std::future::poll_fn(|cx| match self.poll_write(cx) {
+                Ok(Poll::Pending) => Poll::Pending,
+                Ok(Poll::Ready(())) => Poll::Ready(Ok(())),
+                Err(error) => Poll::Ready(Err(error)),
+            });
+            if written.await.is_ok() {
+                // The peer may be gone already; then there is nobody to say goodbye to.
+                let _ = self.socket.close().await;
+            }
+        };
+        // A peer that does not take its last words in time goes without them.
+        let _ = timeout(grace, last_words).await;
+    }
+}
+
+/// A frame whose numbers are outside of what the wire allows.
+fn out_of_range(frame: &Frame<OpenerBody>) -> Option<Failure> {
+    let budget = match &frame.body {
+        OpenerBody::Submission(submission) => submission.budget,
+        OpenerBody::Request(shared::request::Request::Start(start)) => start.budget,
+        OpenerBody::Request(_)
+        | OpenerBody::Hello(_)
+        | OpenerBody::Interrupt(_)
+        | OpenerBody::Answer(_)
+        | OpenerBody::Configure(_)
+        | OpenerBody::Response(_)
+        | OpenerBody::Head(_)
+        | OpenerBody::Delta(_)
+        | OpenerBody::Ping
+        | OpenerBody::Pong => None,
+    }?;
+    let is_wrong = budget == 0 || budget > limits::BUDGET_SECONDS_MAX;
+    is_wrong.then(|| Failure::new(FailureCode::BadJson, "a budget is 1 to 604800 seconds"))
+}
