@@ -114,11 +114,8 @@ impl Handshake {
 
     fn initialized(&mut self, initialized: Initialized) -> Step {
         self.initialized = initialized;
-        let models = &self.initialized.models;
         if let Some(model) = &self.wanted.model
-            && !models
-                .iter()
-                .any(|known| known.value == *model || known.resolved_model.as_ref() == Some(model))
+            && !self.initialized.models.iter().any(|known| known.is_known() && known.answers_to(model))
         {
             return Step::Fail(OpenError::UnknownModel { model: model.clone() });
         }
@@ -151,14 +148,10 @@ impl Handshake {
     /// The efforts of a model; of the default one where none is named.
     fn efforts(&self, model: Option<&str>) -> Vec<String> {
         let models = &self.initialized.models;
-        let known = models
-            .iter()
-            .find(|known| {
-                model.is_some_and(|model| {
-                    known.value == model || known.resolved_model.as_deref() == Some(model)
-                })
-            })
-            .or_else(|| models.first().filter(|_| model.is_none()));
+        let known = match model {
+            Some(model) => models.iter().find(|known| known.answers_to(model)),
+            None => models.first(),
+        };
         bounded(known.into_iter().flat_map(|model| model.supported_effort_levels.iter().map(String::as_str)))
     }
 
@@ -172,11 +165,12 @@ impl Handshake {
             let known = self.initialized.models.iter().find(|known| known.value == wanted)?;
             known.resolved_model.clone()
         });
+        let known = self.initialized.models.iter().filter(|model| model.is_known());
         let mut settings = Settings {
             effort: applied("effort").or_else(|| self.wanted.effort.clone()),
             agent: self.wanted.agent.clone(),
             choices: Choices {
-                models: bounded(self.initialized.models.iter().map(|model| model.value.as_str())),
+                models: bounded(known.map(|model| model.value.as_str())),
                 efforts: self.efforts(model.as_deref()),
                 agents: bounded(self.initialized.agents.iter().map(|agent| agent.name.as_str())),
             },
@@ -245,7 +239,8 @@ mod tests {
                     "supportsEffort": true, "supportedEffortLevels": ["low", "medium", "high"]},
                 {"value": "opus", "resolvedModel": "claude-opus-5-5", "displayName": "Opus",
                     "supportedEffortLevels": ["low", "medium", "high"]},
-                {"value": "claude-sonnet-4-5", "resolvedModel": "claude-sonnet-4-5", "displayName": "Sonnet 4.5"}],
+                {"value": "claude-sonnet-4-5", "resolvedModel": "claude-sonnet-4-5", "displayName": "Sonnet 4.5"},
+                {"value": "gpt", "resolvedModel": "gpt", "displayName": "gpt", "description": "Custom model"}],
             "account": {"apiProvider": "firstParty"},
             "current_permission_mode": mode}),
         )

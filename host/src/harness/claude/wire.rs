@@ -272,6 +272,18 @@ pub(super) struct Model {
     pub(super) supported_effort_levels: Vec<String>,
 }
 
+impl Model {
+    /// Whether the word or the full name means this model.
+    pub(super) fn answers_to(&self, name: &str) -> bool {
+        self.value == name || self.resolved_model.as_deref() == Some(name)
+    }
+
+    /// Whether the program knows it. A name that it was merely told stands in its list too, without a name for people.
+    pub(super) fn is_known(&self) -> bool {
+        self.display_name.as_ref().is_some_and(|name| *name != self.value)
+    }
+}
+
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct AgentName {

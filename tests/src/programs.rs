@@ -1,0 +1,36 @@
+//! Where the programs are that the tests drive; see CONTRIBUTING.md, "Environment of the end-to-end tests".
+
+use std::path::{Path, PathBuf};
+
+/// The version of Claude Code of which the tests know the messages; the same as in `xtask/src/versions.rs`.
+const CLAUDE_CODE: &str = "2.1.332";
+
+/// The program `aude`.
+///
+/// # Panics
+/// When it was not built.
+#[must_use]
+pub fn aude() -> PathBuf {
+    let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/debug/aude");
+    found("AUDE_BIN", built, "run `cargo build -p host --bins` first")
+}
+
+/// The real Claude Code program.
+///
+/// # Panics
+/// When it was not installed.
+#[must_use]
+pub fn claude() -> PathBuf {
+    let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let cache = absolute("XDG_CACHE_HOME")
+        .or_else(|| absolute("HOME").map(|home| home.join(".cache")))
+        .unwrap_or_default();
+    let program = format!("aude/agents/claude-code-{CLAUDE_CODE}/node_modules/.bin/claude");
+    found("AUDE_CLAUDE", cache.join(program), "run `cargo xtask tools` first")
+}
+
+fn found(variable: &str, usual: PathBuf, remedy: &str) -> PathBuf {
+    let path = std::env::var_os(variable).map_or(usual, PathBuf::from);
+    assert!(path.is_file(), "{} is not there: {remedy}, or set {variable}", path.display());
+    path.canonicalize().unwrap_or(path)
+}
