@@ -3,8 +3,6 @@
 //! A harness never sees a frame, a socket or a device. It gives transcript events and live text, takes turns and
 //! interrupts, and says once that it is gone.
 
-pub mod claude;
-
 use std::future::Future;
 use std::path::PathBuf;
 use std::pin::Pin;
@@ -20,6 +18,7 @@ use tokio::sync::mpsc;
 
 use crate::config::{Config, Permissions};
 
+pub mod claude;
 pub mod engine;
 
 /// Commands that may wait for an agent; the session host sends one turn at a time and at most one interrupt for it.
@@ -48,7 +47,7 @@ pub trait Harness: Send + Sync {
 /// The harnesses of this version.
 #[must_use]
 pub fn all() -> Vec<Arc<dyn Harness>> {
-    vec![Arc::new(engine::Aura)]
+    vec![Arc::new(claude::ClaudeHarness), Arc::new(engine::Aura)]
 }
 
 /// The harness of that word, if this version has it.
