@@ -1,5 +1,14 @@
-//! What the end-to-end tests share.
-#![allow(clippy::expect_used, reason = "a test that panics has failed, as it should")]
+//! What the end-to-end tests share: a machine in a temporary home, devices, a proxy with bad weather, a model server, a browser.
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    clippy::wildcard_enum_match_arm,
+    clippy::missing_panics_doc,
+    clippy::must_use_candidate,
+    reason = "a test that cannot go on should stop where it stands"
+)]
 
 pub mod model_server;
+pub mod page;
 pub mod programs;
+pub mod wait;

@@ -29,6 +29,28 @@ pub fn claude() -> PathBuf {
     found("AUDE_CLAUDE", cache.join(program), "run `cargo xtask tools` first")
 }
 
+/// Chromium.
+///
+/// # Panics
+/// When it is not there.
+#[must_use]
+pub fn chromium() -> PathBuf {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let on_path =
+        std::env::split_paths(&path).map(|folder| folder.join("chromium")).find(|file| file.is_file());
+    found(
+        "AUDE_CHROMIUM",
+        on_path.unwrap_or_else(|| PathBuf::from("chromium")),
+        "run `cargo xtask tools` first",
+    )
+}
+
+/// The project's folder.
+#[must_use]
+pub fn workspace() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."))
+}
+
 fn found(variable: &str, usual: PathBuf, remedy: &str) -> PathBuf {
     let path = std::env::var_os(variable).map_or(usual, PathBuf::from);
     assert!(path.is_file(), "{} is not there: {remedy}, or set {variable}", path.display());
