@@ -310,7 +310,10 @@ impl Wire {
         if self.poll_write(cx).is_err() {
             return Poll::Ready(Exchanged::Closed);
         }
-        while intake == Intake::Open {
+        if intake != Intake::Open {
+            return Poll::Pending;
+        }
+        loop {
             match self.socket.poll_next_unpin(cx) {
                 Poll::Ready(Some(Ok(Message::Binary(message)))) if !message.is_empty() => {
                     return Poll::Ready(Exchanged::Message(message.into()));
@@ -319,10 +322,9 @@ impl Wire {
                 Poll::Ready(
                     Some(Ok(Message::Binary(_) | Message::Text(_) | Message::Close(_)) | Err(_)) | None,
                 ) => return Poll::Ready(Exchanged::Closed),
-                Poll::Pending => break,
+                Poll::Pending => return Poll::Pending,
             }
         }
-        Poll::Pending
     }
 
     /// Gives the socket as much as it takes.

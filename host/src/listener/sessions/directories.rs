@@ -45,6 +45,7 @@ pub(crate) fn working_directory(
     if !path.is_absolute() {
         return Err(BadDirectory::Relative);
     }
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the system's kinds of failure are not ours and grow")]
     let real = path.canonicalize().map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => BadDirectory::Missing(text.to_owned()),
         std::io::ErrorKind::NotADirectory => BadDirectory::File(text.to_owned()),
