@@ -480,6 +480,9 @@ async fn the_gate_tells_what_is_wrong_with_a_program() {
     assert_eq!(probed(&format!("{good_version}echo Invalid API key")).await, Finding::Unreadable);
     assert_eq!(probed(&format!("{good_version}exit 1")).await, Finding::Silent { exit: Exit::Status(1) });
     assert_eq!(probed(&format!("{good_version}yes 2.1.332")).await, Finding::TimedOut);
+    std::fs::write(root.join("no program"), "text").unwrap();
+    let no_program = place(root, root, &root.join("no program"));
+    assert!(matches!(ClaudeHarness.probe(&no_program).await, Finding::Spawn { .. }));
     let missing = place(root, &root.join("missing"), Path::new("sh"));
     assert!(matches!(ClaudeHarness.probe(&missing).await, Finding::Spawn { .. }));
 }
@@ -498,6 +501,53 @@ async fn a_program_that_hangs_is_given_up_and_ended() {
         }
     };
     tokio::time::timeout(PATIENCE, gone).await.expect("its processes are gone");
+}
+
+/// A program that shakes hands as Claude Code does, and then takes a turn and does what the script says.
+fn impostor(machine: &Machine, script: &str) -> Opening {
+    let answer = |id: &str, response: &str| {
+        format!(
+            "read -r line; echo '{{\"type\":\"control_response\",\"response\":\
+             {{\"subtype\":\"success\",\"request_id\":\"{id}\",\"response\":{response}}}}}'\n"
+        )
+    };
+    let ready = answer("aude-initialize", r#"{"models":[],"agents":[],"current_permission_mode":"default"}"#)
+        + &answer("aude-settings", "{}");
+    let script = format!("{ready}read -r line\n{script}");
+    let mut opening = machine.opening();
+    let program = program(machine.directory.path(), &uuid::Uuid::new_v4().to_string(), &script);
+    opening.place.config.claude.program = Some(program);
+    opening
+}
+
+#[tokio::test]
+async fn garbage_is_traced_and_closing_the_output_is_an_end() {
+    let machine = Machine::new().await;
+    let script = r#"
+        echo 'Segmentation fault'; printf '\377\376\n'; head -c 9000000 /dev/zero; echo
+        echo '{"type":"assistant","message":{"id":"m","content":[{"type":"text","text":"a\ud800b"}]}}'
+        exec 1>&-; sleep 1000"#;
+    let opening = impostor(&machine, script);
+    let run = opening.place.run;
+    let mut claude = Conversation::open(opening).await;
+    assert_eq!(claude.turn("hello").await, TurnEnd::Failed);
+    assert_eq!(claude.answer(), "a\u{FFFD}b");
+    claude.exited().await;
+    assert_eq!(agents_of(run), Vec::<i32>::new());
+    let trace = std::fs::read(machine.directory.path().join("session/claude-trace.txt")).unwrap();
+    let trace = String::from_utf8_lossy(&trace);
+    assert!(trace.contains("Segmentation fault") && trace.contains("too long"), "{trace}");
+}
+
+#[tokio::test]
+async fn a_program_that_asks_without_end_and_reads_nothing_is_ended() {
+    let machine = Machine::new().await;
+    let ask = r#"{"type":"control_request","request_id":"q","request":{"subtype":"can_use_tool","tool_name":"Bash","input":{"command":"FILL"}}}"#;
+    let ask = ask.replace("FILL", &"x".repeat(4000));
+    let mut claude = Conversation::open(impostor(&machine, &format!("while echo '{ask}'; do :; done"))).await;
+    claude.begin("hello").await;
+    assert_eq!(claude.end().await, TurnEnd::Failed);
+    claude.exited().await;
 }
 
 #[tokio::test]

@@ -38,11 +38,20 @@ pub(super) fn spec(place: &Place, arguments: Vec<OsString>) -> Spec {
         program: program(place),
         arguments,
         working_directory: place.working_directory.clone(),
-        // A program that replaces itself in mid-session is no program that was probed.
-        environment: Environment::Inherited(vec![("DISABLE_AUTOUPDATER".into(), Some("1".into()))]),
+        environment: Environment::Inherited(environment()),
         run: place.run,
         guard_program: place.guard_program.clone(),
     }
+}
+
+/// What differs from the person's own environment.
+fn environment() -> Vec<(OsString, Option<OsString>)> {
+    // Where `aude up` was typed inside of Claude Code, these would tie our sessions to that one.
+    let parent = ["CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_SESSION_ID", "CLAUDE_CODE_SSE_PORT"];
+    let mut changes: Vec<(OsString, Option<OsString>)> = parent.map(|name| (name.into(), None)).to_vec();
+    // A program that replaces itself in mid-session is no program that was probed.
+    changes.push(("DISABLE_AUTOUPDATER".into(), Some("1".into())));
+    changes
 }
 
 /// Whether the conversation is a new one.
@@ -156,7 +165,8 @@ async fn start(opening: &Opening, conversation: &Conversation) -> Result<Option<
     }
     let first = AgentEvent::Settings(settings.clone());
     let directory = place.working_directory.clone();
-    let shown = directory.display().to_string();
+    // The program speaks of files by where they really lie.
+    let shown = directory.canonicalize().unwrap_or_else(|_| directory.clone()).display().to_string();
     let inside = Box::new(move |path: &str| is_ordinary_inside(&directory, Path::new(path)));
     let mapping = Mapping::new(settings, handshake.names(), opening.permissions, shown, inside);
     Ok(Some(Started { link, mapping, first, session_directory: place.session_directory.clone() }))
@@ -363,4 +373,75 @@ fn is_ordinary_inside(directory: &Path, path: &Path) -> bool {
         .join(rest)
         .strip_prefix(&directory)
         .is_ok_and(|below| below.components().next().is_some() && !below.components().any(is_hidden))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_edit_is_inside_only_where_it_really_lies_there() {
+        let root = tempfile::tempdir().unwrap();
+        let project = root.path().join("project");
+        std::fs::create_dir_all(project.join("src")).unwrap();
+        std::fs::write(root.path().join("outside.txt"), "").unwrap();
+        let link =
+            |target: &Path, name: &str| std::os::unix::fs::symlink(target, root.path().join(name)).unwrap();
+        link(root.path(), "project/out");
+        link(&root.path().join("outside.txt"), "project/file");
+        link(&root.path().join("nowhere"), "project/dangling");
+        link(&project, "alias");
+        link(&project.join("src"), "project/in");
+        let is_inside = |directory: &str, path: &str| {
+            let path = path.replace("ROOT", root.path().to_str().unwrap());
+            is_ordinary_inside(&root.path().join(directory), Path::new(&path))
+        };
+        for path in ["ROOT/project/a", "a", "src/new/deep/b.rs", "in/c", "ROOT/alias/a", "ROOT/project/src"] {
+            assert!(is_inside("project", path), "{path}");
+            assert!(is_inside("alias", path), "{path} through a link");
+        }
+        for path in [
+            "ROOT/outside.txt",
+            "ROOT/projects/a",
+            "out/a",
+            "file",
+            "dangling",
+            "ROOT/project",
+            "",
+            "/",
+            "../project/a",
+            "src/../../outside.txt",
+            ".git/hooks/x",
+            "src/.env",
+            "/etc/passwd",
+        ] {
+            assert!(!is_inside("project", path), "{path}");
+        }
+    }
+
+    #[test]
+    fn no_value_can_be_taken_for_an_option_and_no_prompt_is_an_argument() {
+        let directory = PathBuf::from("/");
+        let place = Place {
+            working_directory: directory.clone(),
+            session_directory: directory.clone(),
+            run: shared::ids::HostId::random(),
+            guard_program: directory,
+            config: crate::config::Config::default(),
+        };
+        let opening = Opening {
+            place,
+            conversation: None,
+            model: Some("--dangerously-skip-permissions".to_owned()),
+            effort: None,
+            agent: Some("-x".to_owned()),
+            permissions: crate::config::Permissions::Edits,
+        };
+        let arguments = arguments(&opening, &Conversation::New);
+        let arguments: Vec<&str> = arguments.iter().map(|argument| argument.to_str().unwrap()).collect();
+        assert!(arguments.contains(&"--permission-mode=acceptEdits"));
+        assert!(arguments.contains(&"--model=--dangerously-skip-permissions"));
+        assert!(arguments.contains(&"--agent=-x"));
+        assert!(arguments.iter().all(|argument| *argument == "-p" || argument.starts_with("--")));
+    }
 }

@@ -186,7 +186,7 @@ impl Mapping {
             Message::System(system) => self.system(system, outputs),
             Message::StreamEvent(event) => self.stream_event(event, outputs),
             Message::Assistant(message) => self.assistant(message, outputs),
-            Message::User(message) => self.user(message, ours, outputs),
+            Message::User(message) => self.user(message, outputs),
             Message::Result(result) => self.result(&result, ours, outputs),
             Message::ControlRequest(request) => self.control_request(&request, outputs),
             Message::ControlResponse(response) => self.control_response(&response.response),
@@ -357,10 +357,10 @@ impl Mapping {
         self.calls.push_back(Call { id, name, input, is_plan });
     }
 
-    fn user(&mut self, message: UserMessage, ours: Option<bool>, outputs: &mut Vec<Output>) {
+    fn user(&mut self, message: UserMessage, outputs: &mut Vec<Output>) {
         if message.is_replay {
-            // Versions that do not name the turn still repeat its message when they take it up.
-            if ours.is_none() {
+            let id = self.turn.as_ref().map(|turn| turn.id.to_string());
+            if id.is_some() && message.uuid == id {
                 self.has_begun(outputs);
             }
             return;

@@ -9,12 +9,14 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 
 use super::{driver, exit};
 use crate::harness::Place;
-use crate::process::{Owned, SpawnError};
+use crate::process::{self, Owned, SpawnError};
 
 /// For both questions together; each takes well under a second on a machine that is not busy.
 const LIMIT: Duration = Duration::from_secs(10);
 /// More than both answers have, in bytes.
 const ANSWER_BYTES: u64 = 64 * 1024;
+/// What a guard exits with for a program that the system refused to execute.
+const NOT_RUN: i32 = 126;
 /// The oldest version that was tried. Far older ones have no `auth status` and would take the words for a prompt.
 pub(super) const OLDEST: Version = Version(2, 1, 197);
 
@@ -62,6 +64,9 @@ async fn answer(place: &Place, arguments: &[&str]) -> Result<Answer, Finding> {
     drop(process.stdin.take());
     let (output, _) = tokio::join!(kept(process.stdout.take()), drained(process.stderr.take()));
     let ended = process.wait().await.map_err(|error| Finding::Spawn { detail: error.kind().to_string() })?;
+    if output.is_empty() && ended == process::Exit::Status(NOT_RUN) {
+        return Err(Finding::Spawn { detail: "the system cannot execute it".to_owned() });
+    }
     Ok(Answer { output, exit: exit(ended) })
 }
 

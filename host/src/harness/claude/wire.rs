@@ -172,8 +172,11 @@ pub(super) struct UserMessage {
     pub(super) tool_use_result: Value,
     #[serde(default)]
     pub(super) tool_result_meta: Value,
+    /// Our own message again, when the program takes it up.
     #[serde(default, rename = "isReplay")]
     pub(super) is_replay: bool,
+    #[serde(default)]
+    pub(super) uuid: Option<String>,
 }
 
 /// The end of a turn. Its fields are read with patience: a turn whose end cannot be read would never end.
