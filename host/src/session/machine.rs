@@ -39,6 +39,8 @@ const CLOSE_GRACE: Duration = Duration::from_secs(12);
 const DEATHS: u32 = 3;
 /// The pause before an agent that failed to start is tried again, times the number of deaths.
 const RETRY: Duration = Duration::from_millis(500);
+/// The pause after a turn that was interrupted or failed: an agent that is dying says so meanwhile, and takes no other turn with it.
+const REST: Duration = Duration::from_millis(250);
 
 /// The time of an input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -191,6 +193,8 @@ struct State {
     status: Option<Status>,
     settings: Option<Arc<Settings>>,
     deaths: u32,
+    /// No turn begins before.
+    rest_until: Duration,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -250,6 +254,7 @@ impl Machine {
             status: None,
             settings: restart.fold.settings().cloned().map(Arc::new),
             deaths: 0,
+            rest_until: Duration::ZERO,
         };
         Self { terms, restart, taken: BTreeMap::new(), fresh: Vec::new(), state }
     }
@@ -282,6 +287,7 @@ impl Machine {
         let agent = match self.state.agent {
             AgentState::Closed { not_before } if self.wants_agent() => Some(not_before),
             AgentState::Closing { sweep_at } => sweep_at,
+            AgentState::Open if turn.is_none() && self.wants_agent() => Some(self.state.rest_until),
             AgentState::Probing | AgentState::Closed { .. } | AgentState::Opening | AgentState::Open => None,
         };
         [budget_end, kill_at, agent].into_iter().flatten().min()
@@ -497,7 +503,11 @@ impl Machine {
                 self.tell_status(outputs);
                 outputs.push(Output::Open { conversation });
             }
-            AgentState::Open if self.state.turn.is_none() && !self.state.is_held => {
+            AgentState::Open
+                if self.state.turn.is_none()
+                    && !self.state.is_held
+                    && self.state.rest_until <= now.elapsed =>
+            {
                 if let Some(next) = self.state.queue.pop_front() {
                     self.begin_turn(next, now, outputs);
                 }

@@ -8,7 +8,7 @@ use shared::gate::{Finding, Gate};
 use shared::settings::Settings;
 use shared::status::{Ended, Exit, Fate, RanReason};
 
-use super::{AgentState, CLOSE_GRACE, DEATHS, Leftover, Machine, Now, Output, RETRY, Stage};
+use super::{AgentState, CLOSE_GRACE, DEATHS, Leftover, Machine, Now, Output, REST, RETRY, Stage};
 use crate::config::OtherProvider;
 use crate::harness::{AgentEvent, OpenError, Said, TurnEnd};
 use crate::session::bounds;
@@ -67,7 +67,7 @@ impl Machine {
             AgentEvent::Settings(settings) => self.settings(settings, outputs),
             AgentEvent::Said(said) => self.said(said, outputs),
             AgentEvent::Delta { message, kind, text } => outputs.push(Output::Live { message, kind, text }),
-            AgentEvent::TurnEnded(end) => self.turn_ended(&end, outputs),
+            AgentEvent::TurnEnded(end) => self.turn_ended(&end, now, outputs),
             AgentEvent::Exited(exit) => self.exited(exit, now, outputs),
         }
     }
@@ -92,7 +92,7 @@ impl Machine {
         outputs.extend(bounds::fit(said).into_iter().map(Output::Append));
     }
 
-    fn turn_ended(&mut self, end: &TurnEnd, outputs: &mut Vec<Output>) {
+    fn turn_ended(&mut self, end: &TurnEnd, now: Now, outputs: &mut Vec<Output>) {
         let Some(turn) = self.state.turn.take() else { return };
         let fate = match (end, turn.ending) {
             // Also when an interrupt crossed it: the turn came to its own end first.
@@ -104,6 +104,9 @@ impl Machine {
         };
         if *end != TurnEnd::Failed {
             self.state.deaths = 0;
+        }
+        if *end != TurnEnd::Completed {
+            self.state.rest_until = now.elapsed + REST;
         }
         self.settle(turn.submission, turn.origin, fate, outputs);
     }
@@ -122,7 +125,12 @@ impl Machine {
                 Exit::Status(status) => format!("with status {status}"),
                 Exit::Signal(signal) => format!("by signal {signal}"),
             };
-            let text = format!("The agent ended unexpectedly, {how}.");
+            let next = if self.state.deaths + 1 >= DEATHS {
+                "It is not started again, because that happened too often."
+            } else {
+                "It is started anew for the next turn."
+            };
+            let text = format!("The agent ended unexpectedly, {how}. {next}");
             outputs.push(Output::Append(Known::notice(Level::Error, text)));
         }
         self.gone(now);

@@ -216,6 +216,14 @@ impl World {
             Open::Known(Phase::Busy { submissions, .. }) => Some(submissions[0].clone()),
             _ => None,
         });
+        if !self.is_over {
+            let deadline = self.story.machine.deadline();
+            assert!(
+                deadline.is_none_or(|at| at > self.story.elapsed),
+                "it would spin: {:?}",
+                self.story.machine.state
+            );
+        }
         if !self.is_over && busy.is_some() {
             assert_eq!(busy, self.story.machine.state.turn.as_ref().map(|turn| turn.submission.clone()));
         }

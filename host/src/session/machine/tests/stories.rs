@@ -77,7 +77,8 @@ fn an_interrupt_ends_the_running_turn_and_the_queue_goes_on() {
     assert_eq!(story.tell(asked("i", Ask::Interrupt(Some(id("a"))))), ["→interrupt", "→i taken"]);
     assert_eq!(story.tell(asked("i", Ask::Interrupt(None))), ["→i taken"]);
     let ended = story.tell(turn_ended(TurnEnd::Interrupted));
-    assert_eq!(ended, ["settled a ran interrupted", "busy b", "→turn b"]);
+    assert_eq!(ended, ["settled a ran interrupted", "idle +1"]);
+    assert_eq!(story.later(story.machine.deadline().unwrap()), ["busy b", "→turn b"]);
 }
 
 #[test]
@@ -230,11 +231,13 @@ fn revoking_settles_what_the_device_sent() {
     let revoked = story.tell(asked("r", Ask::Revoke(Device::One(device(1)))));
     assert_eq!(revoked, ["settled c dropped revoked", "→interrupt", "→r taken", "busy a +1"]);
     story.tell(turn_ended(TurnEnd::Interrupted));
+    story.later(REST);
     story.tell(asked("mine", submission("mine", None, 9)));
     let all = story.tell(asked("r", Ask::Revoke(Device::All)));
     assert_eq!(all, ["→interrupt", "→r taken"]);
     let ended = story.tell(turn_ended(TurnEnd::Interrupted));
-    assert_eq!(ended, ["settled b ran interrupted", "busy mine", "→turn mine"]);
+    assert_eq!(ended, ["settled b ran interrupted", "idle +1"]);
+    assert_eq!(story.later(REST), ["busy mine", "→turn mine"]);
 }
 
 #[test]
@@ -285,6 +288,18 @@ fn an_agent_that_dies_in_a_turn_is_opened_again_for_the_next_one_at_most_twice()
     story.tell(Input::Opened);
     let died = story.tell(exited());
     assert_eq!(died, ["notice", "settled queued ran failed", "exiting", "ended died", "→exit"]);
+}
+
+#[test]
+fn an_agent_that_dies_takes_no_other_turn_with_it() {
+    let mut story = Story::idle();
+    story.submit("a");
+    story.submit("b");
+    // It says that the turn failed before it says that it is gone.
+    assert_eq!(story.tell(turn_ended(TurnEnd::Failed)), ["settled a ran failed", "idle +1"]);
+    assert_eq!(story.tell(exited()), ["notice", "starting +1"]);
+    assert_eq!(story.later(RETRY), ["→open new"]);
+    assert_eq!(story.tell(Input::Opened), ["busy b", "→turn b"]);
 }
 
 #[test]
