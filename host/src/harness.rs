@@ -17,6 +17,7 @@ use shared::status::Exit;
 use tokio::sync::mpsc;
 
 use crate::config::{Config, Permissions};
+use crate::home::Home;
 
 pub mod claude;
 pub mod engine;
@@ -54,6 +55,18 @@ pub fn all() -> Vec<Arc<dyn Harness>> {
 #[must_use]
 pub fn by_name(word: &str) -> Option<Arc<dyn Harness>> {
     all().into_iter().find(|harness| harness.name() == word)
+}
+
+/// A place for a probe alone, outside any session.
+#[must_use]
+pub fn probe_place(home: &Home, config: Config) -> Place {
+    Place {
+        working_directory: std::env::current_dir().unwrap_or_else(|_| home.root().to_owned()),
+        session_directory: home.root().to_owned(),
+        run: HostId::random(),
+        guard_program: std::env::current_exe().unwrap_or_else(|_| PathBuf::from("aude")),
+        config,
+    }
 }
 
 /// What a harness can do, as data.

@@ -10,7 +10,7 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 
 use crate::config::Config;
-use crate::files::{self, FilesError, Lock};
+use crate::files::{self, FilesError, Liveness, Lock};
 use crate::home::Home;
 use crate::identity::{self, Audit, KeyError, Peers, PeersError, RetiredError};
 use crate::log::LogError;
@@ -225,18 +225,22 @@ impl Listener {
     }
 }
 
-/// Runs the one listener of the machine until `until` ends: what `aude listen` does.
+/// The process of the listener of a home, if one runs.
 ///
 /// # Errors
-/// [`ListenError`]: another one runs, the port is taken, or a private file cannot be used.
-pub async fn run(
-    home: Home,
-    config: Config,
-    options: Options,
-    until: impl Future<Output = ()>,
-) -> Result<(), ListenError> {
-    let listener = Listener::start(home, config, options).await?;
-    until.await;
-    listener.stop().await;
-    Ok(())
+/// [`FilesError`] where its lock cannot be looked at.
+pub fn running(home: &Home) -> Result<Option<Whereabouts>, FilesError> {
+    match files::held(&home.listener_lock())? {
+        // A listener that starts has the lock before it has written where it is; the file may still be its predecessor's.
+        Liveness::Live { holder } => {
+            Ok(Whereabouts::read(home)?.filter(|whereabouts| Some(whereabouts.pid) == holder))
+        }
+        Liveness::Gone => Ok(None),
+    }
+}
+
+/// Whether this build has the page for browsers.
+#[must_use]
+pub fn has_page() -> bool {
+    assets::has_page()
 }

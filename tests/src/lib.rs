@@ -8,7 +8,10 @@
     reason = "a test that cannot go on should stop where it stands"
 )]
 
+pub mod device;
+pub mod home;
 pub mod model_server;
 pub mod page;
 pub mod programs;
+pub mod proxy;
 pub mod wait;

@@ -25,6 +25,11 @@ const NOT_BUILT: &str = "<!doctype html>\n<html lang=\"en\">\n<head><meta charse
     <title>aude</title></head>\n<body>\n<h1>aude runs, but its page was not built</h1>\n<p>On the machine, in the folder of the project, run \
     <code>cargo xtask up</code>. It builds the page and starts aude again.</p>\n</body>\n</html>\n";
 
+/// Whether the page was built.
+pub(super) fn has_page() -> bool {
+    Dist::get(INDEX).is_some()
+}
+
 /// Answers a request for anything but `/wire`.
 pub(super) fn serve(method: &Method, path: &str, headers: &HeaderMap, link: &LinkSource) -> Response {
     serve_from::<Dist>(method, path, headers, link)

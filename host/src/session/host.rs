@@ -1,6 +1,5 @@
 //! The process of a session: takes what happens in rounds, makes each round durable with one write, then does what the machine says.
 
-use std::ffi::OsString;
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -41,10 +40,6 @@ const RECORD_BYTES: u64 = 1024 * 1024;
 /// Why a host cannot run its session.
 #[derive(Debug, thiserror::Error)]
 enum HostError {
-    #[error(
-        "usage: aude host --session ID [--reconcile]; the listener starts it, with AUDE_HOME or HOME set"
-    )]
-    Usage,
     #[error("session {0} already has a host{holder}; there is one host a session", holder = holder_phrase(*.1))]
     Busy(SessionId, Option<u32>),
     #[error("there is no session {0} on this machine; `aude sessions` lists them")]
@@ -65,22 +60,6 @@ enum HostError {
 
 fn holder_phrase(pid: Option<u32>) -> String {
     pid.map_or_else(String::new, |pid| format!(" (process {pid})"))
-}
-
-/// `aude host --session ID [--reconcile]`, which only the listener calls.
-#[must_use]
-pub fn host_main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
-    let words: Vec<String> = arguments.map(|word| word.to_string_lossy().into_owned()).collect();
-    let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    let (session, purpose) = match words.as_slice() {
-        ["--session", session] => (session, Purpose::Serve),
-        ["--session", session, "--reconcile"] => (session, Purpose::Reconcile),
-        _ => return failure(&HostError::Usage),
-    };
-    let (Ok(session), Ok(home)) = (session.parse(), Home::from_environment()) else {
-        return failure(&HostError::Usage);
-    };
-    run(&home, session, purpose)
 }
 
 /// Runs the host of a session until the session ends.

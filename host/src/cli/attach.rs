@@ -1,0 +1,188 @@
+//! `aude attach`: a session live in the terminal, with its history; lines that are typed are sent.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, IsTerminal};
+
+use clap::Args;
+use shared::entry::{Event, Known};
+use shared::frame::{Frame, Interrupt, OpenerBody, Submission};
+use shared::ids::SubmissionId;
+use shared::kind::Open;
+use shared::request::Response;
+use shared::status::Phase;
+use tokio::sync::mpsc;
+
+use super::connect::Here;
+use super::error::CliError;
+use super::follow::{Follow, Seen};
+use super::render::Renderer;
+use super::{output, send};
+use crate::clock;
+
+/// Arguments of `aude attach`.
+#[derive(Debug, Args)]
+pub(super) struct Attach {
+    /// The session
+    pub(super) session: String,
+    /// Print the history and end
+    #[arg(long)]
+    pub(super) no_follow: bool,
+    /// Begin after this sequence
+    #[arg(long, default_value_t = 0)]
+    pub(super) since: u64,
+    /// Print each entry as one line of JSON
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+impl Attach {
+    pub(super) async fn run(self) -> Result<(), CliError> {
+        let here = Here::open()?;
+        let (_, record) = here.find(&self.session).await?;
+        attach(&here, record.id, &self).await
+    }
+}
+
+/// Attaches to a session until the person leaves.
+pub(super) async fn attach(
+    here: &Here,
+    session: shared::ids::SessionId,
+    options: &Attach,
+) -> Result<(), CliError> {
+    let follow = Follow::open(here, session, options.since, None).await?;
+    let is_busy =
+        follow.record.host.as_ref().is_some_and(|host| matches!(host.phase, Open::Known(Phase::Busy { .. })));
+    let mut view = View {
+        renderer: Renderer::new(send::colour()),
+        json: options.json,
+        is_busy,
+        pending: BTreeMap::new(),
+    };
+    view.follow(follow, options.no_follow).await
+}
+
+struct View {
+    renderer: Renderer,
+    json: bool,
+    is_busy: bool,
+    /// What was typed and is not taken yet; sent again with its id after a broken link.
+    pending: BTreeMap<SubmissionId, String>,
+}
+
+enum Typed {
+    Line(String),
+    End,
+}
+
+impl View {
+    async fn follow(&mut self, mut follow: Follow<'_>, no_follow: bool) -> Result<(), CliError> {
+        if no_follow {
+            while follow.backlog > 0 {
+                if let Seen::Entry(entry) = follow.next().await? {
+                    self.entry(&entry);
+                }
+            }
+            return Ok(());
+        }
+        let is_terminal = std::io::stdin().is_terminal();
+        if is_terminal && !self.json {
+            output::note(
+                "(type a turn and press Enter; Ctrl-C interrupts a turn, Ctrl-D leaves, the session goes on)",
+            );
+        }
+        let mut typed = typed_lines();
+        let mut is_leaving = false;
+        loop {
+            tokio::select! {
+                seen = follow.next() => self.see(seen?, &follow).await,
+                line = typed.recv(), if !typed.is_closed() || !typed.is_empty() => match line {
+                    Some(Typed::Line(line)) if !line.trim().is_empty() => self.submit(line, &follow).await,
+                    Some(Typed::Line(_)) => {}
+                    Some(Typed::End) | None if is_terminal => return Ok(()),
+                    Some(Typed::End) | None => {}
+                },
+                _ = tokio::signal::ctrl_c() => {
+                    if !self.is_busy || is_leaving {
+                        return Ok(());
+                    }
+                    is_leaving = true;
+                    output::note("(interrupting; Ctrl-C again leaves, and the session goes on)");
+                    follow.send(Frame::new(clock::now(), OpenerBody::Interrupt(Interrupt::default()))).await;
+                }
+            }
+            is_leaving &= self.is_busy;
+        }
+    }
+
+    async fn submit(&mut self, text: String, follow: &Follow<'_>) {
+        let id = SubmissionId::random();
+        self.renderer.owns(id.clone());
+        self.pending.insert(id.clone(), text.clone());
+        follow.send(submission(id, text)).await;
+    }
+
+    async fn see(&mut self, seen: Seen, follow: &Follow<'_>) {
+        match seen {
+            Seen::Entry(entry) => self.entry(&entry),
+            Seen::Delta(delta) if !self.json => output::text(&self.renderer.delta(&delta)),
+            Seen::Delta(_) => {}
+            Seen::Answer(id, response) => {
+                let was_pending = self.pending.remove(&id).is_some();
+                if was_pending && !matches!(response, Open::Known(Response::Taken(_))) {
+                    output::error(&CliError::from_response(&response));
+                }
+            }
+            Seen::Failed(id, detail) => {
+                if let Some(id) = id {
+                    self.pending.remove(&id);
+                }
+                output::note(format!("({detail})"));
+            }
+            Seen::Lost => output::note("(connection lost; trying again)"),
+            Seen::Back { is_anew } => {
+                output::note(if is_anew {
+                    "(connected; the log is a new one, so it is shown from its beginning)"
+                } else {
+                    "(connected)"
+                });
+                for (id, text) in &self.pending {
+                    follow.send(submission(id.clone(), text.clone())).await;
+                }
+            }
+        }
+    }
+
+    fn entry(&mut self, entry: &shared::entry::Entry) {
+        if let Event::Known(known) = &entry.event {
+            if let Known::Status { status } = known.as_ref() {
+                self.is_busy = matches!(status.phase, Open::Known(Phase::Busy { .. }));
+            }
+            self.is_busy &= !matches!(known.as_ref(), Known::Ended { .. });
+        }
+        if self.json {
+            output::json(entry);
+        } else {
+            output::text(&self.renderer.entry(entry));
+        }
+    }
+}
+
+fn submission(id: SubmissionId, text: String) -> Frame<OpenerBody> {
+    let body = OpenerBody::Submission(Submission { text, budget: None, origin: None });
+    Frame { id, timestamp: clock::now(), reply_to: None, body }
+}
+
+/// Lines of standard input; a thread reads them, since a terminal cannot be waited for otherwise.
+fn typed_lines() -> mpsc::Receiver<Typed> {
+    let (sender, receiver) = mpsc::channel(16);
+    std::thread::spawn(move || {
+        for line in std::io::stdin().lock().lines() {
+            let Ok(line) = line else { break };
+            if sender.blocking_send(Typed::Line(line)).is_err() {
+                return;
+            }
+        }
+        let _ = sender.blocking_send(Typed::End);
+    });
+    receiver
+}

@@ -1,0 +1,131 @@
+//! `aude doctor`: what is there, what is missing, and the one thing to do about it.
+
+use clap::Args;
+use serde_json::json;
+use shared::gate::Finding;
+
+use super::connect::Here;
+use super::error::CliError;
+use super::output;
+use crate::config::Config;
+use crate::harness;
+use crate::listener;
+
+/// Arguments of `aude doctor`.
+#[derive(Debug, Args)]
+pub(super) struct Doctor {
+    /// Print each finding as one line of JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// One thing that was looked at.
+struct Look {
+    what: String,
+    is_good: bool,
+    finding: String,
+    remedy: Option<String>,
+}
+
+impl Doctor {
+    pub(super) async fn run(self) -> Result<(), CliError> {
+        let mut looks = Vec::new();
+        match Here::open() {
+            Ok(here) => look_around(&here, &mut looks).await,
+            Err(error) => looks.push(Look {
+                what: "files".into(),
+                is_good: false,
+                finding: error.sentence,
+                remedy: error.hint,
+            }),
+        }
+        for look in &looks {
+            if self.json {
+                output::json(
+                    &json!({ "what": look.what, "good": look.is_good, "finding": look.finding, "remedy": look.remedy }),
+                );
+                continue;
+            }
+            let mark = if look.is_good { "ok  " } else { "MISS" };
+            output::line(format!("{mark}  {:10} {}", look.what, look.finding));
+            if let Some(remedy) = &look.remedy {
+                output::line(format!("                 → {remedy}"));
+            }
+        }
+        // Something to run with is all that is needed; the rest is advice.
+        if looks.iter().any(|look| look.what == "files" && !look.is_good) {
+            return Err(CliError::failed("the files of aude cannot be used"));
+        }
+        Ok(())
+    }
+}
+
+async fn look_around(here: &Here, looks: &mut Vec<Look>) {
+    let mut look = |what: &str, is_good: bool, finding: String, remedy: Option<String>| {
+        looks.push(Look { what: what.to_owned(), is_good, finding, remedy });
+    };
+    look("files", true, format!("{} is private", here.home.root().display()), None);
+    let config = match Config::read(&here.home.configuration()) {
+        Ok(config) => config,
+        Err(error) => {
+            look("config", false, error.to_string(), Some("mend or remove that file".into()));
+            Config::default()
+        }
+    };
+    match listener::running(&here.home) {
+        Ok(Some(running)) => {
+            look("listener", true, format!("runs as process {}, port {}", running.pid, running.port), None);
+        }
+        Ok(None) => look("listener", false, "does not run".into(), Some("`aude up` starts it".into())),
+        Err(error) => look("listener", false, error.to_string(), None),
+    }
+    let has_page = listener::has_page();
+    let remedy = (!has_page).then(|| "build it with `cargo xtask up`".to_owned());
+    look(
+        "browser",
+        has_page,
+        if has_page { "the page is built in" } else { "this build has no page for browsers" }.into(),
+        remedy,
+    );
+    let place = harness::probe_place(&here.home, config);
+    for harness in harness::all() {
+        let finding = harness.probe(&place).await;
+        let (sentence, remedy) = explain(harness.name(), &finding);
+        look(harness.name(), finding == Finding::Ok, sentence, remedy);
+    }
+}
+
+/// A finding in a sentence, and what to do.
+pub(super) fn explain(harness: &str, finding: &Finding) -> (String, Option<String>) {
+    let program = if harness == "claude" { "Claude Code" } else { harness };
+    match finding {
+        Finding::Ok => ("installed and ready".into(), None),
+        Finding::NotLoggedIn => {
+            ("installed, but not logged in".into(), Some(format!("run `{harness}` once and log in")))
+        }
+        Finding::OtherProvider => (
+            "logged in with another provider than its own".into(),
+            Some(
+                "set other_provider = \"allow\" under [gate] in config.toml if that is what you want".into(),
+            ),
+        ),
+        Finding::TimedOut => (
+            "did not say in time whether it is logged in".into(),
+            Some(format!("run `{harness}` by hand to see why")),
+        ),
+        Finding::NotFound => (
+            "is not installed".into(),
+            Some(format!(
+                "install {program}, or set its path under [{harness}] in config.toml; the built-in aura works without it"
+            )),
+        ),
+        Finding::Silent { .. } => {
+            ("ended without an answer".into(), Some(format!("run `{harness}` by hand to see why")))
+        }
+        Finding::Unreadable => {
+            ("gave an answer that this version cannot read".into(), Some(format!("update {program}")))
+        }
+        Finding::Spawn { detail } => (format!("cannot be started: {detail}"), None),
+        Finding::Unreported => ("cannot say whether it is logged in".into(), None),
+    }
+}
