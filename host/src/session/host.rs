@@ -14,7 +14,7 @@ use shared::status::{Began, Lifetime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::hands::Hands;
-use super::link::{self, Mailbox};
+use super::link::Mailbox;
 use super::live::Live;
 use super::machine::{Ask, Input, Machine, Now, Output, Purpose, Terms};
 use super::restart::Retrace;
@@ -23,6 +23,7 @@ use crate::config::{Config, ConfigError};
 use crate::files::{self, FilesError};
 use crate::harness::{self, Place};
 use crate::home::Home;
+use crate::identity;
 use crate::log::{LINE_LIMIT, LogError, Writer};
 use crate::process;
 
@@ -117,7 +118,7 @@ fn try_run(home: &Home, session: SessionId, purpose: Purpose) -> Result<(), Host
             pid: std::process::id(),
             started: clock::now(),
         },
-        owner: link::machine_key(home).ok().map(|key| key.fingerprint()),
+        owner: identity::machine_key(home).ok().map(|key| key.fingerprint()),
     };
     let place = Place {
         working_directory: PathBuf::from(&facts.working_directory),

@@ -3,7 +3,6 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use shared::channel::{ChannelError, StaticKey};
 use shared::entry::Origin;
 use shared::failure::{Failed, Fault, Refusal, Refused};
 use shared::frame::{Delta, Frame, Head, Hello, HelloHost, ListenerBody, OpenerBody};
@@ -15,8 +14,8 @@ use tokio::task::JoinHandle;
 use super::machine::Ask;
 use crate::client::{Address, Link};
 use crate::clock;
-use crate::files::{self, FilesError};
 use crate::home::Home;
+use crate::identity::machine_key;
 
 /// What the listener asks that may wait for the host; a disk that stands still must not make us hold more.
 const ASKED: usize = 64;
@@ -28,8 +27,6 @@ const DELTAS: usize = 16;
 const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
 /// How long the last words of a host may take to leave.
 const GOODBYE: Duration = Duration::from_secs(1);
-/// More than a key and a line break, in bytes.
-const KEY_BYTES: u64 = 256;
 
 /// The host's end of the channels to its link.
 #[derive(Debug)]
@@ -126,23 +123,6 @@ async fn connect(home: &Home, address: &Address, hello: HelloHost) -> Result<Lin
     let key = machine_key(home).map_err(|error| error.to_string())?;
     let opened = Link::open(address, &key, key.fingerprint(), Hello::Host(hello)).await;
     opened.map(|(link, _)| link).map_err(|error| error.to_string())
-}
-
-/// Why the machine's key cannot be had.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum KeyError {
-    #[error(transparent)]
-    Files(#[from] FilesError),
-    #[error("there is no machine key yet; `aude listen` makes it")]
-    Missing,
-    #[error(transparent)]
-    Wrong(#[from] ChannelError),
-}
-
-/// The key with which every program of aude on this machine knows the others.
-pub(super) fn machine_key(home: &Home) -> Result<StaticKey, KeyError> {
-    let bytes = files::read_private(&home.machine_key(), KEY_BYTES)?.ok_or(KeyError::Missing)?;
-    Ok(StaticKey::from_hex(String::from_utf8_lossy(&bytes).trim_end())?)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
