@@ -17,9 +17,14 @@ pub(crate) fn page(pairing: Option<String>) -> impl IntoView {
     let app = App::new(pairing);
     provide_context(app);
     app.start();
+    // What a pairing finds out changes the words on its page, and must not lay the page anew.
+    let stage = Memo::new(move |_| match app.stage.get() {
+        Stage::PairingNow | Stage::Pairing(_) => Stage::Pairing(None),
+        stage @ (Stage::Opening | Stage::Unusable(_) | Stage::KeyLost | Stage::Ready) => stage,
+    });
     // The page's own progress notice goes once there is something to see.
     view! {
-        {move || match app.stage.get() {
+        {move || match stage.get() {
             Stage::Opening => view! { <p class="lonely" role="status">{t().opening()}</p> }.into_any(),
             Stage::Unusable(sentence) => {
                 view! {
@@ -76,6 +81,17 @@ fn Shell() -> impl IntoView {
         if !matches!(route.get(), Route::Session(_)) {
             browser::set_title("aude");
         }
+    });
+    // A page that does not take the focus itself gets it whole, so that the keyboard and the screen reader go on there.
+    Effect::new(move |before: Option<Route>| {
+        let now = route.get();
+        if before.is_some_and(|before| before != now)
+            && (browser::has_coarse_pointer() || now == Route::Home)
+            && let Some(main) = document().get_element_by_id("main")
+        {
+            browser::focus(&main);
+        }
+        now
     });
     view! {
         <div class="shell" data-route=kind>

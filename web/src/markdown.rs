@@ -50,6 +50,8 @@ pub(crate) enum Inline {
     Struck(Vec<Inline>),
     /// A link.
     Link(Target, Vec<Inline>),
+    /// A picture, which is not loaded: where it is, and the words for it.
+    Picture(Target, String),
     /// The end of a line.
     Break,
 }
@@ -262,9 +264,8 @@ impl Builder {
             }
             // A picture would be fetched from wherever the agent says, so it is only a link.
             Container::Image(written) => {
-                let text = format!("🖼 {}", plain(&open.inlines));
-                let target = Target::of(&written, &text);
-                self.inline(Inline::Link(target, vec![Inline::Text(text)]));
+                let text = plain(&open.inlines);
+                self.inline(Inline::Picture(Target::of(&written, &text), text));
             }
             Container::Transparent | Container::Document => {
                 open.settle();
@@ -322,7 +323,7 @@ fn depth_of(level: HeadingLevel) -> u8 {
 
 fn plain_one(inline: &Inline) -> String {
     match inline {
-        Inline::Text(text) | Inline::Code(text) => text.clone(),
+        Inline::Text(text) | Inline::Code(text) | Inline::Picture(_, text) => text.clone(),
         Inline::Strong(parts) | Inline::Emphasis(parts) | Inline::Struck(parts) | Inline::Link(_, parts) => {
             plain(parts)
         }
@@ -333,6 +334,29 @@ fn plain_one(inline: &Inline) -> String {
 /// The text alone.
 fn plain(inlines: &[Inline]) -> String {
     inlines.iter().map(plain_one).collect()
+}
+
+/// The words of a text without its marks, for one line.
+pub(crate) fn words(text: &str) -> String {
+    fn of(blocks: &[Block], words: &mut Vec<String>) {
+        for block in blocks {
+            match block {
+                Block::Paragraph(inlines) | Block::Plain(inlines) | Block::Heading(_, inlines) => {
+                    words.push(plain(inlines));
+                }
+                Block::Code(_, text) => words.push(text.clone()),
+                Block::Quote(blocks) => of(blocks, words),
+                Block::List(_, points) => points.iter().for_each(|point| of(&point.blocks, words)),
+                Block::Table(head, rows) => {
+                    words.extend(std::iter::once(head).chain(rows).flatten().map(|cell| plain(cell)));
+                }
+                Block::Rule => {}
+            }
+        }
+    }
+    let mut words = Vec::new();
+    of(&read(text), &mut words);
+    words.join(" ")
 }
 
 #[cfg(test)]
@@ -393,7 +417,10 @@ mod tests {
 
     #[test]
     fn pictures_become_links() {
-        assert!(matches!(target_of("![cat](https://e.example/c.png)"), Target::Address { .. }));
+        let blocks = read("![cat](https://e.example/c.png)");
+        assert!(
+            matches!(&blocks[0], Block::Paragraph(inlines) if matches!(&inlines[0], Inline::Picture(Target::Address { .. }, text) if text == "cat"))
+        );
     }
 
     #[test]
@@ -423,6 +450,11 @@ mod tests {
         let blocks = read(&format!("{}deep", "- ".repeat(500)));
         assert!(depth(&blocks) <= DEPTH + 2);
         assert!(format!("{blocks:?}").contains("deep"));
+    }
+
+    #[test]
+    fn the_words_of_a_text_have_no_marks() {
+        assert_eq!(words("# A\n\n- **b** `c`\n- d\n\n```\ne\n```"), "A b c d e");
     }
 
     #[test]

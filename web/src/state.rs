@@ -132,6 +132,8 @@ pub(crate) struct App {
     pub(crate) is_lasting: RwSignal<bool>,
     /// Whether the browser believes that it has a network.
     pub(crate) is_online: RwSignal<bool>,
+    /// Whether the pairing field holds what was in the address.
+    pub(crate) is_from_address: RwSignal<bool>,
     /// What stands in the pairing field.
     pub(crate) pairing_text: RwSignal<String>,
     inner: StoredValue<Inner, LocalStorage>,
@@ -173,6 +175,7 @@ impl App {
             clock: RwSignal::new(browser::now().date.milliseconds()),
             is_lasting: RwSignal::new(true),
             is_online: RwSignal::new(browser::is_online()),
+            is_from_address: RwSignal::new(pairing.is_some()),
             pairing_text: RwSignal::new(pairing.unwrap_or_default()),
             inner: StoredValue::new_local(Inner::default()),
         }
@@ -236,6 +239,7 @@ impl App {
             // A pairing URL that is opened in a page which is there already only changes the fragment.
             if let Some(secret) = browser::take_pairing() {
                 self.pairing_text.set(secret.to_string());
+                self.is_from_address.set(true);
                 self.close_links();
                 self.stage.set(Stage::Pairing(None));
             }
@@ -310,7 +314,7 @@ impl App {
 
     /// Goes back to the sessions without pairing.
     pub(crate) fn give_up_pairing(self) {
-        self.pairing_text.set(String::new());
+        self.forget_pairing_text();
         if let Some(machine) = self.inner.with_value(|inner| inner.machine.clone()) {
             self.open_machine(machine, None);
         }
@@ -320,6 +324,11 @@ impl App {
     pub(crate) fn pair_again(self) {
         self.close_links();
         self.stage.set(Stage::Pairing(None));
+    }
+
+    fn forget_pairing_text(self) {
+        self.pairing_text.set(String::new());
+        self.is_from_address.set(false);
     }
 
     /// Opens the link to the machine, with the code of a pairing or as a device that is paired.
@@ -365,7 +374,7 @@ impl App {
     }
 
     fn paired(self, machine: Machine) {
-        self.pairing_text.set(String::new());
+        self.forget_pairing_text();
         self.announcement.set(t().paired().to_owned());
         spawn_local(async move {
             if let Some(store) = self.store() {

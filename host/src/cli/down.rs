@@ -56,7 +56,6 @@ impl Down {
             sleep(Duration::from_millis(20)).await;
         }
         output::note(match (self.sessions, stopped) {
-            (true, 1) => "The listener and one session are stopped.".to_owned(),
             (true, count) => format!("The listener and {count} sessions are stopped."),
             (false, _) => "The listener is stopped; sessions go on and come back with the next `aude up` or `aude listen`.".to_owned(),
         });

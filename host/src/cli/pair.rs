@@ -70,7 +70,7 @@ pub(super) async fn pair(
 pub(super) fn show(window: &Window) {
     let url = PairingUrl { endpoint: window.url.endpoint.clone(), code: window.url.code.clone() }.expose();
     if output::is_terminal()
-        && let Some(code) = qr::code(&url, super::send::colour())
+        && let Some(code) = qr::code(&url)
     {
         output::line(code);
     }

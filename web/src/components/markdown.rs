@@ -110,6 +110,10 @@ fn inline_view(inline: Inline) -> AnyView {
             {shown.map(|shown| view! { <span class="target">{format!(" ({shown})")}</span> })}
         }
         .into_any(),
+        Inline::Picture(target, text) => {
+            let words = format!("{}: {text}", t().picture());
+            inline_view(Inline::Link(target, vec![Inline::Text(words)]))
+        }
         Inline::Break => view! { <br/> }.into_any(),
     }
 }

@@ -117,7 +117,9 @@ impl Status {
 
 fn inside(call: &ToolCall) -> AnyView {
     let input = input_text(&call.input);
-    let input = (!input.is_empty()).then(|| {
+    // The lines of a change say all that the call was given.
+    let is_said = call.outcome.as_ref().is_some_and(|outcome| outcome.diff.is_some());
+    let input = (!input.is_empty() && !is_said).then(|| {
         view! {
             <h3>{t().tool_input()}</h3>
             <Output text=input/>

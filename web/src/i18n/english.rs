@@ -106,6 +106,7 @@ pub(crate) trait Words {
 
         // Items.
         you: "You";
+        picture: "Image, not loaded";
         assistant: "Agent";
         thinking: "Thinking";
         thinking_live: "Thinking…";

@@ -23,7 +23,7 @@ fn sentence(problem: &PairingProblem) -> String {
 pub(crate) fn PairPage() -> impl IntoView {
     let app = expect_context::<App>();
     let name = RwSignal::new(app.device_name());
-    let is_filled = app.pairing_text.with_untracked(|text| !text.is_empty());
+    let is_filled = app.is_from_address;
     let is_busy = move || app.stage.get() == Stage::PairingNow;
     let problem = move || match app.stage.get() {
         Stage::Pairing(problem) => problem,
@@ -34,7 +34,7 @@ pub(crate) fn PairPage() -> impl IntoView {
     let field = NodeRef::<leptos::html::Input>::new();
     let button = NodeRef::<leptos::html::Button>::new();
     Effect::new(move |_| {
-        if is_filled {
+        if is_filled.get() {
             if let Some(button) = button.get() {
                 let _ = button.focus();
             }
@@ -57,7 +57,7 @@ pub(crate) fn PairPage() -> impl IntoView {
                 <Logo/>
                 <h1>{t().pair_title()}</h1>
                 <p class="lead">{t().pair_lead()}</p>
-                <Show when=move || !is_filled fallback=|| view! { <p class="hint">{t().pair_filled()}</p> }>
+                <Show when=move || !is_filled.get() fallback=|| view! { <p class="hint">{t().pair_filled()}</p> }>
                     <ol class="steps">
                         <li>{t().pair_step_run()} " " <code>"aude pair"</code></li>
                         <li>{t().pair_step_open()}</li>
@@ -69,7 +69,7 @@ pub(crate) fn PairPage() -> impl IntoView {
                         id="pair-text"
                         data-test="pair-input"
                         node_ref=field
-                        type=if is_filled { "password" } else { "text" }
+                        type=move || if is_filled.get() { "password" } else { "text" }
                         autocomplete="off"
                         autocapitalize="none"
                         spellcheck="false"

@@ -7,6 +7,7 @@ use shared::record::Record;
 use crate::components::icon::{Icon, Shape};
 use crate::components::state_chip::StateChip;
 use crate::i18n::t;
+use crate::markdown::words;
 use crate::state::{App, Route};
 
 /// Every session of the machine, those with news first.
@@ -65,6 +66,10 @@ fn SessionRow(id: SessionId) -> impl IntoView {
         let updated = record.with(|record| record.as_ref().map(|record| record.updated.milliseconds()));
         updated.map(|updated| t().updated((app.clock.get() - updated) / 1000))
     });
+    let last = Memo::new(move |_| {
+        let last = record.with(|record| record.as_ref().and_then(|record| record.last.clone()));
+        last.map_or_else(|| t().no_answer_yet().to_owned(), |last| words(&last))
+    });
     let field = move |read: fn(&Record) -> String| record.with(|record| record.as_ref().map(read));
     view! {
         <li>
@@ -93,9 +98,7 @@ fn SessionRow(id: SessionId) -> impl IntoView {
                     </span>
                 </span>
                 <span class="row-last">
-                    {move || {
-                        field(|record| record.last.clone().unwrap_or_else(|| t().no_answer_yet().to_owned()))
-                    }}
+                    {move || last.get()}
                 </span>
             </a>
         </li>

@@ -52,8 +52,6 @@ pub(super) struct Mapping {
     inside: Inside,
     working_directory: String,
     turn: Option<Turn>,
-    /// Whether this version says of messages which turn they belong to.
-    names_turns: bool,
     /// The message of the model that is being streamed, and its open block.
     stream: Option<(String, u64)>,
     /// The message of which blocks came last, and how many.
@@ -91,8 +89,6 @@ struct Call {
     name: String,
     input: Value,
     is_plan: bool,
-    /// We refused it; not every version says so in the result.
-    is_denied: bool,
 }
 
 impl Mapping {
@@ -111,7 +107,6 @@ impl Mapping {
             inside,
             working_directory,
             turn: None,
-            names_turns: false,
             stream: None,
             emitted: (String::new(), 0),
             calls: VecDeque::new(),
@@ -156,7 +151,6 @@ impl Mapping {
             return vec![Output::Trace("a line that is not JSON")];
         };
         let ours = self.names_turn(&value);
-        self.names_turns |= ours.is_some();
         let Ok(message) = serde_json::from_value::<Message>(value) else {
             return vec![Output::Trace("a message that makes no sense")];
         };
@@ -204,7 +198,6 @@ impl Mapping {
     }
 
     fn command_lifecycle(&mut self, lifecycle: &CommandLifecycle, outputs: &mut Vec<Output>) {
-        self.names_turns = true;
         let is_ours = self.turn.as_ref().is_some_and(|turn| turn.id.to_string() == lifecycle.command_uuid);
         if is_ours && lifecycle.state == "started" {
             self.has_begun(outputs);
@@ -248,10 +241,6 @@ impl Mapping {
             Event::MessageStart { message } => {
                 self.context = context(&message.usage).map(|tokens| (tokens, tokens));
                 self.stream = message.id.map(|id| (id, 0));
-                // An older version repeats our message only after the answer's first block; it streams for nobody else.
-                if !self.names_turns {
-                    self.has_begun(outputs);
-                }
             }
             Event::ContentBlockStart { index } => {
                 if let Some((_, open)) = &mut self.stream {
@@ -365,7 +354,7 @@ impl Mapping {
         if self.calls.len() >= CALLS {
             self.calls.pop_front();
         }
-        self.calls.push_back(Call { id, name, input, is_plan, is_denied: false });
+        self.calls.push_back(Call { id, name, input, is_plan });
     }
 
     fn user(&mut self, message: UserMessage, outputs: &mut Vec<Output>) {
@@ -385,18 +374,16 @@ impl Mapping {
                     .flatten()
                     .find(|meta| meta.get("id").and_then(Value::as_str) == Some(&tool_use_id));
                 let is_error = is_error == Some(true);
-                let verdict = self.verdict(&tool_use_id, is_error, meta, &tool_use_result);
+                let verdict = self.verdict(is_error, meta, &tool_use_result);
                 self.tool_result(&tool_use_id, content, &tool_use_result, verdict, outputs);
             }
         }
     }
 
-    fn verdict(&self, id: &str, is_error: bool, meta: Option<&Value>, done: &Value) -> ResultStatus {
+    fn verdict(&self, is_error: bool, meta: Option<&Value>, done: &Value) -> ResultStatus {
         let field = |pointer: &str| meta.and_then(|meta| meta.pointer(pointer)).and_then(Value::as_str);
         let is_interrupting = self.turn.as_ref().is_some_and(|turn| turn.interrupt != Interrupt::None);
-        let is_denied = self.calls.iter().any(|call| call.id == id && call.is_denied) && is_error;
-        let is_refused = is_denied
-            || field("/permission_decision/decision") == Some("reject")
+        let is_refused = field("/permission_decision/decision") == Some("reject")
             || field("/non_execution_kind")
                 .is_some_and(|kind| matches!(kind, "permission-rule" | "user-rejected"));
         let is_cut_short = done.get("interrupted").and_then(Value::as_bool) == Some(true);
@@ -551,7 +538,6 @@ impl Mapping {
             outputs.push(Output::Trace("a request of an unknown kind"));
             return;
         }
-        let call = text("tool_use_id").unwrap_or_default();
         let name = text("tool_name").unwrap_or("a tool without a name");
         let input = request.get("input").unwrap_or(&Value::Null);
         if self.may_edit(name, input, text("decision_reason_type")) {
@@ -568,9 +554,6 @@ impl Mapping {
             "aude does not ask people for approval yet, so this was denied. \
              With permissions = \"edits\" in its config.toml, edits inside the working directory are allowed."
         };
-        if let Some(call) = self.calls.iter_mut().find(|known| known.id == call) {
-            call.is_denied = true;
-        }
         outputs.push(Output::Write(wire::deny(request_id, why)));
         let exact = tools::exact(name, input);
         let shown = cut(&exact, NOTICE_BYTES);

@@ -292,12 +292,6 @@ fn a_denied_call_is_told_from_one_that_failed_and_one_that_was_interrupted() {
         feed(&mut mapping, &[tool_result("toolu_1", json!("no"), true, json!("Error: no"), rejected)]);
     assert!(only_result(&outputs).status.is(&ResultStatus::Denied));
 
-    // Older versions say nothing of the reason.
-    feed(&mut mapping, &[bash("toolu_1", "touch a"), permission("Bash", json!({"command": "touch a"}), "")]);
-    let outputs =
-        feed(&mut mapping, &[tool_result("toolu_1", json!("no"), true, json!("Error"), json!(null))]);
-    assert!(only_result(&outputs).status.is(&ResultStatus::Denied));
-
     feed(&mut mapping, &[bash("toolu_2", "ls nope")]);
     let text = json!([{"type": "text", "text": "Exit code 2\nls: no"}]);
     let outputs = feed(&mut mapping, &[tool_result("toolu_2", text, true, json!("Error"), json!(null))]);
@@ -387,21 +381,6 @@ fn an_interrupt_waits_until_the_program_has_taken_up_the_turn() {
     assert_eq!(writes(&outputs)[0]["request"]["subtype"], "interrupt");
     assert!(mapping.interrupt().is_empty(), "once is enough");
     assert_eq!(ends(&feed(&mut mapping, &[aborted(&[TURN])])), [&TurnEnd::Interrupted]);
-}
-
-#[test]
-fn an_older_version_has_taken_up_the_turn_when_it_streams() {
-    let mut old = mapping(Permissions::Deny);
-    old.begin(TURN, "SLOW");
-    let start = stream(json!({"type": "message_start", "message": {"id": "msg_1"}}));
-    feed(&mut old, std::slice::from_ref(&start));
-    assert_eq!(writes(&old.interrupt())[0]["request"]["subtype"], "interrupt");
-    // One that names turns may stream for something else.
-    let mut new = mapping(Permissions::Deny);
-    new.begin(TURN, "SLOW");
-    let queued = json!({"type": "command_lifecycle", "command_uuid": TURN, "state": "queued"});
-    feed(&mut new, &[queued, start]);
-    assert!(new.interrupt().is_empty());
 }
 
 #[test]
