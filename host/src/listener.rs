@@ -8,6 +8,7 @@ use shared::channel::StaticKey;
 use shared::fingerprint::Fingerprint;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
+use tokio::time::{Duration, timeout};
 
 use crate::config::Config;
 use crate::files::{self, FilesError, Liveness, Lock};
@@ -40,6 +41,9 @@ use traffic::Steady;
 
 /// More than the file that says where the listener is, in bytes.
 const WHERE_BYTES: u64 = 64 * 1024;
+
+/// How long the open links may take to end with the listener.
+const GOODBYE: Duration = Duration::from_secs(2);
 
 /// What the caller of the listener decides.
 #[derive(Debug, Clone)]
@@ -218,6 +222,8 @@ impl Listener {
     pub async fn stop(mut self) {
         self.shutdown.send_replace(true);
         self.tasks.shutdown().await;
+        // Every link holds a receiver; one that does not end in time ends with the process.
+        let _ = timeout(GOODBYE, self.shutdown.closed()).await;
         for path in [self.home.listener_socket(), whereabouts_path(&self.home)] {
             // A file that cannot be removed is replaced by the next listener.
             let _ = std::fs::remove_file(path);

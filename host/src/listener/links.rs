@@ -10,7 +10,7 @@ use shared::ids::{ConnectionId, FrameId, SessionId};
 use shared::line::EncodedLine;
 use shared::name::DeviceName;
 use tokio::sync::mpsc;
-use tokio::task::JoinSet;
+use tokio::task::{JoinHandle, JoinSet};
 
 use super::Station;
 use super::admission::Role;
@@ -51,6 +51,8 @@ pub(super) struct Ends {
     pub outbound: mpsc::Receiver<Outgoing>,
     /// The tasks between the two.
     pub tasks: JoinSet<()>,
+    /// One that takes what has come already also when the link is closed; it ends with `inbound`.
+    pub last: Option<JoinHandle<()>>,
 }
 
 /// Opens what a `hello` names, for a peer that was admitted.

@@ -11,7 +11,7 @@ use shared::frame::{Frame, Hello, ListenerBody, OpenerBody};
 use shared::ids::FrameId;
 use shared::limits;
 use shared::link::{ListenerEvent, ListenerLink};
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Duration, sleep_until, timeout};
 
 use super::Station;
@@ -23,18 +23,13 @@ use super::traffic::{Steady, Traffic};
 
 /// How long the last words of a link may take: a peer that does not read them has to do without.
 const LAST_WORDS: Duration = Duration::from_secs(5);
-/// The same for a device that was revoked: its links are closed within a second.
-const REVOKED_WORDS: Duration = Duration::from_millis(500);
+/// The same when the listener ends, and for a device that was revoked: its links are closed within a second.
+const BRIEFLY: Duration = Duration::from_millis(500);
 
 /// Serves one link from its upgrade to its end.
 pub(super) async fn serve(station: Arc<Station>, socket: WebSocket, arrival: Arrival) {
     arrival.traffic.becomes_link();
-    let mut shutdown = station.shutdown.clone();
-    tokio::select! {
-        () = serve_until_closed(&station, socket, arrival) => {}
-        // The sender only ever says that it is time, or is gone itself.
-        _ = shutdown.wait_for(|ends| *ends) => {}
-    }
+    serve_until_closed(&station, socket, arrival).await;
 }
 
 async fn serve_until_closed(station: &Arc<Station>, socket: WebSocket, arrival: Arrival) {
@@ -45,7 +40,7 @@ async fn serve_until_closed(station: &Arc<Station>, socket: WebSocket, arrival: 
             return;
         }
     };
-    let mut wire = Wire::new(socket, link, Arc::clone(&arrival.traffic), station.clock);
+    let mut wire = Wire::new(socket, link, Arc::clone(&arrival.traffic), station);
     let stranger = Stranger::new(station, arrival.via);
     let Some(stranger_hello) = wire.await_hello(stranger.evicted).await else {
         wire.finish(LAST_WORDS).await;
@@ -140,6 +135,8 @@ enum Intake {
 enum Exchanged {
     /// A message came.
     Message(Vec<u8>),
+    /// The socket took so much that there is room for more.
+    Hungry,
     /// The socket is gone, or the peer sent what no link takes.
     Closed,
 }
@@ -151,15 +148,32 @@ struct Wire {
     events: VecDeque<ListenerEvent>,
     traffic: Arc<Traffic>,
     clock: Steady,
+    shutdown: watch::Receiver<bool>,
     heard: u64,
     sent: u64,
     is_flushed: bool,
 }
 
 impl Wire {
-    fn new(socket: WebSocket, link: ListenerLink<Admitted>, traffic: Arc<Traffic>, clock: Steady) -> Self {
+    fn new(
+        socket: WebSocket,
+        link: ListenerLink<Admitted>,
+        traffic: Arc<Traffic>,
+        station: &Station,
+    ) -> Self {
         let (heard, sent) = (traffic.read(), traffic.written());
-        Self { socket, link, events: VecDeque::new(), traffic, clock, heard, sent, is_flushed: true }
+        let (clock, shutdown) = (station.clock, station.shutdown.clone());
+        Self {
+            socket,
+            link,
+            events: VecDeque::new(),
+            traffic,
+            clock,
+            shutdown,
+            heard,
+            sent,
+            is_flushed: true,
+        }
     }
 
     /// Waits for the `hello` of a stranger; `None` when the link is over.
@@ -183,7 +197,10 @@ impl Wire {
                 None => {}
             }
             let wake = self.clock.instant(self.link.wake_at().unwrap_or(u64::MAX / 2));
+            let mut shutdown = self.shutdown.clone();
             tokio::select! {
+                // The sender only ever says that it is time, or is gone itself.
+                _ = shutdown.wait_for(|ends| *ends) => return None,
                 _ = &mut evicted => {
                     let failure = Failure::new(FailureCode::Unauthorised, NO_HELLO);
                     self.link.fail(None, failure, self.clock.now());
@@ -191,6 +208,7 @@ impl Wire {
                 }
                 exchanged = self.exchange(Intake::Open) => match exchanged {
                     Exchanged::Message(message) => self.receive(&message),
+                    Exchanged::Hungry => {}
                     Exchanged::Closed => return None,
                 },
                 () = sleep_until(wake) => {
@@ -201,9 +219,36 @@ impl Wire {
         }
     }
 
-    /// Moves frames until the link is over; gives how long its last words may take.
+    /// Moves frames until the link is over, and hands over what has come before its end; gives how long the last words may take.
     async fn run(&mut self, ends: Ends, pass: &Pass) -> Duration {
-        let Ends { inbound, mut outbound, tasks: _tasks } = ends;
+        let Ends { inbound, mut outbound, tasks: _tasks, last } = ends;
+        let grace = self.carry(&inbound, &mut outbound, pass).await;
+        if let Some(mut last) = last {
+            let handing_over = async {
+                for event in self.events.drain(..) {
+                    if let ListenerEvent::Frame(frame) = event
+                        && inbound.send(*frame).await.is_err()
+                    {
+                        break;
+                    }
+                }
+                drop(inbound);
+                (&mut last).await
+            };
+            if timeout(LAST_WORDS, handing_over).await.is_err() {
+                last.abort();
+            }
+        }
+        grace
+    }
+
+    /// Moves frames until the link is over; gives how long its last words may take.
+    async fn carry(
+        &mut self,
+        inbound: &mpsc::Sender<Frame<OpenerBody>>,
+        outbound: &mut mpsc::Receiver<Outgoing>,
+        pass: &Pass,
+    ) -> Duration {
         let revoked = pass.standing.revoked();
         let mut revoked = std::pin::pin!(revoked);
         loop {
@@ -231,12 +276,15 @@ impl Wire {
             let intake = if frame.is_some() { Intake::Shut } else { Intake::Open };
             self.note_traffic();
             let wake = self.clock.instant(self.link.wake_at().unwrap_or(u64::MAX / 2));
+            let mut shutdown = self.shutdown.clone();
             tokio::select! {
                 biased;
+                // The sender only ever says that it is time, or is gone itself.
+                _ = shutdown.wait_for(|ends| *ends) => return BRIEFLY,
                 () = &mut revoked => {
                     let failure = Failure::new(FailureCode::Unauthorised, NOT_LISTED);
                     self.link.fail(None, failure, self.clock.now());
-                    return REVOKED_WORDS;
+                    return BRIEFLY;
                 }
                 permit = inbound.reserve(), if intake == Intake::Shut => match (permit, self.events.pop_front()) {
                     (Ok(permit), Some(ListenerEvent::Frame(frame))) => permit.send(*frame),
@@ -249,6 +297,7 @@ impl Wire {
                 }
                 exchanged = self.exchange(intake) => match exchanged {
                     Exchanged::Message(message) => self.receive(&message),
+                    Exchanged::Hungry => {}
                     Exchanged::Closed => return Duration::ZERO,
                 },
                 // While it is we who do not read, the peer's silence means nothing.
@@ -303,7 +352,15 @@ impl Wire {
 
     /// Writes what waits, and waits for a message. May be dropped at any time: all that it knows is in `self`.
     async fn exchange(&mut self, intake: Intake) -> Exchanged {
-        std::future::poll_fn(|cx| self.poll_exchange(cx, intake)).await
+        let was_hungry = self.link.is_hungry();
+        std::future::poll_fn(|cx| {
+            let exchanged = self.poll_exchange(cx, intake);
+            if exchanged.is_pending() && !was_hungry && self.link.is_hungry() {
+                return Poll::Ready(Exchanged::Hungry);
+            }
+            exchanged
+        })
+        .await
     }
 
     fn poll_exchange(&mut self, cx: &mut Context<'_>, intake: Intake) -> Poll<Exchanged> {

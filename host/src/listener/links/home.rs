@@ -26,7 +26,7 @@ pub(super) fn open(station: &Arc<Station>) -> (Welcome, Ends) {
     let (sending, outbound) = mpsc::channel(OUTBOUND);
     let mut tasks = JoinSet::new();
     tasks.spawn(handle(Arc::clone(station), requests, sending));
-    (Welcome::Home { aude_version: station.version.clone() }, Ends { inbound, outbound, tasks })
+    (Welcome::Home { aude_version: station.version.clone() }, Ends { inbound, outbound, tasks, last: None })
 }
 
 /// Carries out requests one after the other; a window stays open beside them, and closes with this task.

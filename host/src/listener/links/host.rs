@@ -34,8 +34,9 @@ pub(super) fn open(
     let (sending, outbound) = mpsc::channel(OUTBOUND);
     let mut tasks = JoinSet::new();
     tasks.spawn(hand_over(Arc::clone(&session), place, work, sending));
-    tasks.spawn(handle(attached, frames));
-    Ok((Welcome::Host { aude_version: station.version.clone() }, Ends { inbound, outbound, tasks }))
+    // The last words of a host are answers that somebody waits for.
+    let last = Some(tokio::spawn(handle(attached, frames)));
+    Ok((Welcome::Host { aude_version: station.version.clone() }, Ends { inbound, outbound, tasks, last }))
 }
 
 /// That a host is attached; ends with the link.

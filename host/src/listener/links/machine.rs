@@ -32,7 +32,7 @@ pub(super) fn open(station: &Arc<Station>, sender: Sender) -> (Welcome, Ends) {
     let mut tasks = JoinSet::new();
     tasks.spawn(tell(Arc::clone(station), backlog, changes, sending.clone(), done));
     tasks.spawn(handle(Arc::clone(station), sender, requests, sending, is_done));
-    (welcome, Ends { inbound, outbound, tasks })
+    (welcome, Ends { inbound, outbound, tasks, last: None })
 }
 
 /// Sends the backlog, then every change at its pace.

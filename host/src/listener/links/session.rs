@@ -58,7 +58,7 @@ pub(super) async fn open(
     tasks.spawn(feed.run(cursor, through, sending.clone(), done));
     let desk = Desk { station: Arc::clone(station), session, sender };
     tasks.spawn(handle(desk, frames, sending, is_done));
-    Ok((Welcome::Session(Box::new(welcome)), Ends { inbound, outbound, tasks }))
+    Ok((Welcome::Session(Box::new(welcome)), Ends { inbound, outbound, tasks, last: None }))
 }
 
 /// That a device is attached; ends with the link.

@@ -67,6 +67,8 @@ struct State {
     people: People,
     has_answered: bool,
     is_removed: bool,
+    /// The run that the log told of when a host came that had yet to begin: until it tells of another one, what it says is over.
+    stale: Option<Option<HostId>>,
     /// The length of the log when a host was last started to reconcile it, so that one that cannot is not started for ever.
     reconciled_at: Option<u64>,
 }
@@ -145,6 +147,7 @@ impl Session {
             people: People::new(),
             has_answered: false,
             is_removed: false,
+            stale: None,
             reconciled_at: None,
         };
         Arc::new(Self {
@@ -294,6 +297,7 @@ impl Session {
             }
             // What the old one was asked and did not answer will not be answered.
             state.asked.clear();
+            state.stale = (state.slot != Slot::Awaited).then(|| state.fold.began());
             state.set_slot(Slot::Attached { is_released: false })
         };
         self.host_moved();
@@ -462,7 +466,9 @@ impl State {
     }
 
     fn record(&self) -> Record {
+        let is_over = self.stale.is_some_and(|stale| stale == self.fold.began());
         let liveness = match self.slot {
+            Slot::Attached { .. } if is_over => fold::Liveness::Gone,
             Slot::Attached { .. } | Slot::Awaited => fold::Liveness::Alive,
             Slot::Empty | Slot::Spawned(_) => fold::Liveness::Gone,
         };
