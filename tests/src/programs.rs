@@ -11,8 +11,13 @@ const CLAUDE_CODE: &str = "2.1.332";
 /// When it was not built.
 #[must_use]
 pub fn aude() -> PathBuf {
-    let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/debug/aude");
-    found("AUDE_BIN", built, "run `cargo build -p host --bins` first")
+    // Benchmarks are compiled as releases are, and measure the program that is.
+    let (profile, remedy) = if cfg!(debug_assertions) {
+        ("debug", "run `cargo build -p host --bins` first")
+    } else {
+        ("release", "run `cargo build --release -p host --bins` first")
+    };
+    found("AUDE_BIN", workspace().join("target").join(profile).join("aude"), remedy)
 }
 
 /// The real Claude Code program.

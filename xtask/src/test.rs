@@ -54,11 +54,14 @@ pub(crate) fn test(filters: &[String]) -> Result<(), Failure> {
 
 /// The benchmarks. They print figures and assert nothing.
 pub(crate) fn bench(arguments: &[String]) -> Result<(), Failure> {
+    const MEASURED: [&str; 5] = ["--workspace", "--exclude", "web", "--exclude", "xtask"];
     workspace::create_web_dist()?;
-    command::run(
-        cargo("bench").args(["--workspace", "--exclude", "web", "--exclude", "xtask"]).args(arguments),
-        MEND,
-    )
+    // Some of them measure the program; with the benchmarks selected too, both are built with the same features.
+    let mut build = cargo("build");
+    command::run(build.args(["--release", "--bins", "--benches"]).args(MEASURED), MEND)?;
+    let mut bench = cargo("bench");
+    bench.args(MEASURED).args(arguments).env("AUDE_BIN", workspace::target()?.join("release/aude"));
+    command::run(&mut bench, MEND)
 }
 
 /// Writes the JSON Schema of the wire again; the test that holds it current does the work.
