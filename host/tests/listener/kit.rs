@@ -11,7 +11,9 @@ use host::config::Config;
 use host::files;
 use host::home::Home;
 use host::listener::{Listener, Options};
-use host::log::{Mark, Writer};
+use host::log::{Liveness, Mark, Writer};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::{Value, json};
 use shared::channel::{Channel, Initiator, Pin, Prologue, StaticKey};
 use shared::failure::Failure;
@@ -73,6 +75,21 @@ pub(crate) struct Machine {
     pub listener: Option<Listener>,
     pub config: Config,
     pub program: PathBuf,
+}
+
+impl Drop for Machine {
+    /// Hosts outlive their listener by design; they must not outlive a test that failed.
+    fn drop(&mut self) {
+        for session in std::fs::read_dir(self.home.sessions()).into_iter().flatten().flatten() {
+            let held = host::log::locked(&session.path().join("log.jsonl"));
+            if let Ok(Liveness::Live { holder: Some(holder) }) = held
+                && holder != std::process::id()
+            {
+                // It may have ended by itself.
+                let _ = kill(Pid::from_raw(holder.cast_signed()), Signal::SIGKILL);
+            }
+        }
+    }
 }
 
 impl Machine {
