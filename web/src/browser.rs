@@ -218,3 +218,13 @@ pub(crate) fn has_dialog() -> bool {
         window().document().and_then(|document| document.query_selector("dialog[open]").ok().flatten());
     open.is_some()
 }
+
+/// Shows a last sentence in place of a page that cannot go on.
+pub(crate) fn show_end(sentence: &str) {
+    let Some(document) = window().document() else { return };
+    let (Some(body), Ok(end)) = (document.body(), document.create_element("p")) else { return };
+    end.set_class_name("end");
+    let _ = end.set_attribute("role", "alert");
+    end.set_text_content(Some(sentence));
+    let _ = body.append_child(&end);
+}

@@ -24,6 +24,8 @@ const LONGEST_WAIT: u64 = 30_000;
 const OPEN_WITHIN: u64 = 15_000;
 /// Time for a sign of life after the page woke up, in milliseconds: a socket that slept through a change of network looks open.
 const PROBE_WITHIN: u64 = 4_000;
+/// How long a link must have been open to count as a good one, in milliseconds: one that breaks at once is waited for longer each time.
+const GOOD_AFTER: u64 = 5_000;
 /// What may wait for the loop below; what has no room is sent again from the outbox later.
 const COMMANDS: usize = 1024;
 
@@ -115,8 +117,8 @@ type Commands = mpsc::Receiver<Command>;
 enum End {
     /// The owner of the link dropped it.
     Dropped,
-    /// It was lost, after frames went over it or before.
-    Lost { was_open: bool },
+    /// It was lost, after it was open for a while or before.
+    Lost { was_good: bool },
     /// It must not be opened again by itself.
     Final(Connection),
 }
@@ -134,8 +136,8 @@ async fn run(dial: Dial, mut commands: Commands, mut tell: impl FnMut(LinkEvent)
                     return;
                 }
             }
-            End::Lost { was_open } => {
-                losses = if was_open { 0 } else { losses.saturating_add(1) };
+            End::Lost { was_good } => {
+                losses = if was_good { 0 } else { losses.saturating_add(1) };
                 let wait = backoff(losses, browser::chance());
                 tell(LinkEvent::Connection(Connection::Waiting { until: browser::steady() + wait }));
                 if !waited(wait, &mut commands).await {
@@ -187,20 +189,21 @@ async fn asked_to_try(commands: &mut Commands) -> bool {
 struct Socket {
     write: SplitSink<WebSocket, Message>,
     machine: ClientLink,
-    was_open: bool,
+    /// Since when frames go both ways, on the steady clock.
+    open_since: Option<u64>,
     /// Until when a sign of life must have come, on the steady clock.
     probe_until: Option<u64>,
 }
 
 async fn attempt(dial: &Dial, commands: &mut Commands, tell: &mut impl FnMut(LinkEvent)) -> End {
-    let lost = End::Lost { was_open: false };
+    let lost = End::Lost { was_good: false };
     let Ok(machine) = ClientLink::new(&dial.key, dial.machine, (dial.hello)(), browser::now()) else {
         return lost;
     };
     let Ok(socket) = WebSocket::open(&dial.url) else { return lost };
     let (write, read) = socket.split();
     let mut read = read.fuse();
-    let mut socket = Socket { write, machine, was_open: false, probe_until: None };
+    let mut socket = Socket { write, machine, open_since: None, probe_until: None };
     if let Err(end) = socket.opened(commands).await {
         return end;
     }
@@ -209,7 +212,7 @@ async fn attempt(dial: &Dial, commands: &mut Commands, tell: &mut impl FnMut(Lin
 
 impl Socket {
     fn lost(&self) -> End {
-        End::Lost { was_open: self.was_open }
+        End::Lost { was_good: self.open_since.is_some_and(|since| browser::steady() >= since + GOOD_AFTER) }
     }
 
     /// Waits until the socket is open and has the first message.
@@ -219,8 +222,8 @@ impl Socket {
         loop {
             select_biased! {
                 command = commands.next() => if command.is_none() { return Err(End::Dropped) },
-                is_sent = flush => return if is_sent { Ok(()) } else { Err(End::Lost { was_open: false }) },
-                () = timer => return Err(End::Lost { was_open: false }),
+                is_sent = flush => return if is_sent { Ok(()) } else { Err(End::Lost { was_good: false }) },
+                () = timer => return Err(End::Lost { was_good: false }),
             }
         }
     }
@@ -301,7 +304,7 @@ impl Socket {
     fn told(&mut self, event: ClientEvent, tell: &mut impl FnMut(LinkEvent)) -> Option<End> {
         match event {
             ClientEvent::Welcomed(welcome) => {
-                self.was_open = true;
+                self.open_since = Some(browser::steady());
                 tell(LinkEvent::Connection(Connection::Connected));
                 tell(LinkEvent::Welcomed(welcome));
                 None

@@ -23,6 +23,9 @@ use leptos::mount::mount_to_body;
 fn main() {
     // Before anything else: the secret leaves the address bar and the history.
     let pairing = browser::take_pairing().map(|secret| secret.to_string());
-    console_error_panic_hook::set_once();
+    std::panic::set_hook(Box::new(|panic| {
+        console_error_panic_hook::hook(panic);
+        browser::show_end(i18n::t().crashed());
+    }));
     mount_to_body(move || app::page(pairing));
 }

@@ -15,7 +15,7 @@ use shared::frame::{
 };
 use shared::ids::{FrameId, SessionId};
 use shared::kind::Open;
-use shared::name::DeviceName;
+use shared::limits;
 use shared::pairing::{OfferedCode, PairingSecret, Pasted, Place as Address};
 use shared::record::Record;
 use shared::request::{Request, Response};
@@ -306,7 +306,8 @@ impl App {
             Ok(Pasted::Url(url)) => PairingSecret { fingerprint: url.endpoint.fingerprint, code: url.code },
             Err(_) => return self.stage.set(Stage::Pairing(Some(PairingProblem::Unreadable))),
         };
-        let device_name = DeviceName::clean(name).to_string();
+        // The listener cleans names by its own rules; here it is only kept short.
+        let device_name: String = name.trim().chars().take(limits::NAME_SCALARS).collect();
         let machine = Machine { fingerprint: secret.fingerprint, device_name };
         self.stage.set(Stage::PairingNow);
         self.open_machine(machine, Some(OfferedCode::from(&secret.code)));

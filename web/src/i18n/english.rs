@@ -27,6 +27,8 @@ pub(crate) trait Words {
         try_again: "Try again";
         dismiss: "Dismiss";
 
+        crashed: "Something in this page broke, and it cannot go on. Load it again; nothing that was sent is lost.";
+
         // Where the page cannot work.
         unusable_title: "This page needs a secure address";
         insecure: "The browser gives this page no cryptography, because it was opened over plain HTTP from another machine. On the machine itself open http://127.0.0.1 with the port that “aude up” names; from elsewhere use the https:// address of its tunnel.";
@@ -65,6 +67,8 @@ pub(crate) trait Words {
         other_machine_help: "The machine at this address has another key than the one this device was paired with. Nothing was sent to it. If you set the machine up anew, pair again.";
 
         pair_again: "Pair again";
+
+        waiting_for_machine: "Waiting for the machine…";
 
         // The list.
         no_sessions: "No session yet";

@@ -99,6 +99,7 @@ fn Head(session: SessionState) -> impl IntoView {
     let field = move |read: fn(&Record) -> String| session.record.with(|record| record.as_ref().map(read));
     let is_alive =
         move || session.record.with(|record| record.as_ref().is_some_and(|record| record.host.is_some()));
+    let is_known = move || session.record.with(Option::is_some);
     let is_connected = move || app.machine_connection.get() == Connection::Connected;
     let confirmed = move |what: Asked| {
         asked.set(None);
@@ -164,6 +165,7 @@ fn Head(session: SessionState) -> impl IntoView {
                 <span>{others}</span>
             </p>
             <div class="session-actions">
+                <Show when=is_known>
                 <Show
                     when=is_alive
                     fallback=move || {
@@ -191,6 +193,7 @@ fn Head(session: SessionState) -> impl IntoView {
                     >
                         <Icon shape=Shape::Power/>
                     </button>
+                </Show>
                 </Show>
             </div>
             {move || {
@@ -254,8 +257,16 @@ fn Transcript(session: SessionState) -> impl IntoView {
                     .map(|(done, count)| {
                         view! {
                             <div class="loading">
-                                <p>{t().loading(done, count)}</p>
-                                <progress max=count.max(1) value=done></progress>
+                                <p>
+                                    {move || {
+                                        if app.session_connection.get() == Some(Connection::Connected) {
+                                            t().loading(done, count)
+                                        } else {
+                                            t().waiting_for_machine().to_owned()
+                                        }
+                                    }}
+                                </p>
+                                {(count > 0).then(|| view! { <progress max=count value=done></progress> })}
                             </div>
                         }
                     })

@@ -8,7 +8,7 @@ use crate::components::icon::{Icon, Shape};
 use crate::components::state_chip::StateChip;
 use crate::i18n::t;
 use crate::markdown::words;
-use crate::state::{App, Route};
+use crate::state::{App, Connection, Route};
 
 /// Every session of the machine, those with news first.
 #[component]
@@ -29,7 +29,19 @@ pub(crate) fn SessionList() -> impl IntoView {
                 {t().new_session()}
             </a>
         </div>
-        <Show when=move || app.is_listed.get() fallback=|| view! { <p class="placeholder small">{t().loading(0, 0)}</p> }>
+        <Show when=move || app.is_listed.get() fallback=move || {
+                view! {
+                    <p class="placeholder small">
+                        {move || {
+                            if app.machine_connection.get() == Connection::Connected {
+                                t().loading(0, 0)
+                            } else {
+                                t().waiting_for_machine().to_owned()
+                            }
+                        }}
+                    </p>
+                }
+            }>
             <Show
                 when=move || !ids.with(Vec::is_empty)
                 fallback=|| {
