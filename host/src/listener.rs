@@ -190,6 +190,9 @@ impl Listener {
             key,
         });
         let fingerprint = station.fingerprint();
+        // Before anybody is answered: whoever reaches the socket may ask next where the port is.
+        let content = serde_json::to_vec(&whereabouts).unwrap_or_default();
+        files::write_private(&whereabouts_path(&home), &content)?;
         let mut tasks = JoinSet::new();
         tasks.spawn(sessions.tend());
         let service = http::router(station).into_make_service_with_connect_info::<bind::Arrival>();
@@ -200,8 +203,6 @@ impl Listener {
         }
         let serving = axum::serve(Door::new(socket, clock), service);
         tasks.spawn(async move { drop(serving.await) });
-        let content = serde_json::to_vec(&whereabouts).unwrap_or_default();
-        files::write_private(&whereabouts_path(&home), &content)?;
         tracing::info!(port, %fingerprint, "the listener is ready");
         Ok(Self { port, fingerprint, home, shutdown, tasks, _lock: lock })
     }

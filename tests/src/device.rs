@@ -6,9 +6,10 @@ use host::client::{Address, DialError, Link};
 use host::clock;
 use shared::channel::StaticKey;
 use shared::entry::{Entry, Event, Known};
+use shared::failure::Failure;
 use shared::frame::{
-    Frame, Hello, HelloMachine, HelloSession, ListenerBody, Machine, OpenerBody, Submission, Welcome,
-    WelcomeSession,
+    Delta, Frame, Hello, HelloMachine, HelloSession, ListenerBody, Machine, OpenerBody, Presence, Submission,
+    Welcome, WelcomeSession,
 };
 use shared::ids::{FrameId, SessionId, SubmissionId};
 use shared::kind::{Empty, Open};
@@ -97,7 +98,7 @@ impl Device {
         let hello = HelloSession { name: self.name.clone(), session, since, log: None, code: None };
         let (link, welcome) = self.open(Hello::Session(hello)).await.expect("a session link");
         let Welcome::Session(welcome) = welcome else { panic!("another welcome: {welcome:?}") };
-        Attached { link, welcome: *welcome, seen: Vec::new(), answers: Vec::new() }
+        Attached::new(link, *welcome)
     }
 
     /// Starts a session and gives its record.
@@ -180,9 +181,29 @@ pub struct Attached {
     pub seen: Vec<Entry>,
     /// The answers in the order in which they came.
     pub answers: Vec<(FrameId, Open<Response>)>,
+    /// Live text, each with the number of entries that were seen before it.
+    pub deltas: Vec<(usize, Delta)>,
+    /// Who came and went.
+    pub presences: Vec<Presence>,
+    /// The failures that did not close the link.
+    pub failures: Vec<(Option<FrameId>, Failure)>,
 }
 
 impl Attached {
+    /// A link that has just been opened.
+    #[must_use]
+    pub fn new(link: Link, welcome: WelcomeSession) -> Self {
+        Self {
+            link,
+            welcome,
+            seen: Vec::new(),
+            answers: Vec::new(),
+            deltas: Vec::new(),
+            presences: Vec::new(),
+            failures: Vec::new(),
+        }
+    }
+
     /// Takes the next frame; `false` when the link is closed.
     pub async fn step(&mut self) -> bool {
         let Some(frame) = wait::within("a frame", self.link.frames.recv()).await else { return false };
@@ -191,6 +212,9 @@ impl Attached {
             ListenerBody::Response(response) => {
                 self.answers.push((frame.reply_to.expect("a response has reply_to"), *response));
             }
+            ListenerBody::Delta(delta) => self.deltas.push((self.seen.len(), delta)),
+            ListenerBody::Presence(presence) => self.presences.push(presence),
+            ListenerBody::Failure(failure) => self.failures.push((frame.reply_to, failure)),
             _ => {}
         }
         true
@@ -225,6 +249,41 @@ impl Attached {
     /// Sends a submission and waits for its answer.
     pub async fn submit(&mut self, id: &SubmissionId, text: &str) -> Response {
         self.send(id, text).await;
+        self.answer(id).await
+    }
+
+    /// Waits until what was seen so far is enough.
+    pub async fn until(&mut self, what: &str, enough: impl Fn(&Self) -> bool) {
+        while !enough(self) {
+            assert!(self.step().await, "the link closed before {what}; seen: {:#?}", self.seen);
+        }
+    }
+
+    /// Waits until the listener has closed the link.
+    pub async fn end(&mut self) {
+        while self.step().await {}
+    }
+
+    /// Sends a frame; gives its id.
+    pub async fn say(&mut self, body: OpenerBody) -> FrameId {
+        let frame = Frame::new(clock::now(), body);
+        let id = frame.id.clone();
+        self.link.sender.send(frame).await.expect("the link is open");
+        id
+    }
+
+    /// Sends a frame and waits for its answer.
+    pub async fn ask(&mut self, body: OpenerBody) -> Response {
+        let id = self.say(body).await;
+        self.answer(&id).await
+    }
+
+    /// Sends a submission with a budget in seconds and waits for its answer.
+    pub async fn submit_within(&mut self, id: &SubmissionId, text: &str, budget: u64) -> Response {
+        let submission = Submission { text: text.to_owned(), budget: Some(budget), origin: None };
+        let body = OpenerBody::Submission(submission);
+        let frame = Frame { id: id.clone(), timestamp: clock::now(), reply_to: None, body };
+        self.link.sender.send(frame).await.expect("the link is open");
         self.answer(id).await
     }
 

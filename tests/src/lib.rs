@@ -14,4 +14,5 @@ pub mod model_server;
 pub mod page;
 pub mod programs;
 pub mod proxy;
+pub mod story;
 pub mod wait;

@@ -156,15 +156,20 @@ impl Post {
                     Err(_) => is_gone = true,
                 },
                 changed = self.heads.changed(), if !is_over => {
-                    is_over |= changed.is_err();
                     self.tell_head();
+                    if changed.is_err() {
+                        // The host lets go of all its ends at once; what it had answered still goes out.
+                        while let Ok((to, response)) = self.responses.try_recv() {
+                            self.answer(to, response);
+                        }
+                        is_over = true;
+                    }
                 }
                 response = self.responses.recv(), if !is_over && self.waiting.len() < RESPONSES => match response {
                     Some((to, response)) => {
                         // What an answer speaks of is durable: the listener may read so far.
                         self.tell_head();
-                        let body = OpenerBody::Response(Box::new(response.into()));
-                        self.waiting.push_back(Frame::reply(clock::now(), to, body));
+                        self.answer(to, response);
                     }
                     None => is_over = true,
                 },

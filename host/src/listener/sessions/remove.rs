@@ -14,6 +14,7 @@ use crate::files;
 impl Sessions {
     /// Carries out a `remove` request.
     pub(crate) async fn remove(self: &Arc<Self>, id: SessionId) -> Response {
+        self.until_ended(|session| session.id == id).await;
         let _naming = self.naming.lock().await;
         let session = match self.find(id) {
             Found::Session(session) => session,

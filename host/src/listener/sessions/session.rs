@@ -220,6 +220,8 @@ impl Session {
             *head = sequence.max(*head);
             has_grown
         });
+        // What waits for a host may be handed to one only after its `began`.
+        self.host_work.send_modify(|count| *count += 1);
         self.touch();
     }
 
@@ -352,7 +354,8 @@ impl Session {
     /// The next frame for the host with that place.
     pub(crate) fn next_for_host(&self, place: u64) -> Option<Frame<ListenerBody>> {
         let mut state = self.lock();
-        if state.generation != place {
+        // A host that has logged its end takes nothing any more; the next one does.
+        if state.generation != place || state.fold.ended().is_some() {
             return None;
         }
         while let Some(Asked { frame, reply, standing }) = state.waiting.pop_front() {
@@ -364,6 +367,12 @@ impl Session {
             return Some(frame);
         }
         None
+    }
+
+    /// Whether the host has logged its end and its process is still there.
+    pub(crate) fn is_ending(&self) -> bool {
+        let state = self.lock();
+        matches!(state.slot, Slot::Attached { .. } | Slot::Awaited) && state.fold.ended().is_some()
     }
 
     /// Whether the host with that place is still the one.

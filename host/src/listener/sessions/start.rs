@@ -13,7 +13,7 @@ use shared::name::SessionName;
 use shared::record::Facts;
 use shared::request::{Request, Response, Start};
 use tokio::sync::oneshot;
-use tokio::time::{Duration, timeout};
+use tokio::time::{Duration, sleep, timeout};
 
 use super::directories::{Bounds, working_directory};
 use super::hosts::blocking;
@@ -25,6 +25,8 @@ use crate::listener::devices::Standing;
 
 /// How long somebody waits for a host: longer than one takes to start on a busy machine, shorter than a person's patience.
 const HOST_WITHIN: Duration = Duration::from_secs(30);
+/// The pause between two looks at a host that ends: it takes milliseconds.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 /// Who sends something to a host.
 #[derive(Debug, Clone)]
@@ -185,6 +187,7 @@ impl Sessions {
         }
         let request = start.request.clone().unwrap_or(frame);
         let first = start.text.clone().map(|text| Submission { text, budget: start.budget, origin: None });
+        self.until_ended(|session| session.name == name.as_str()).await;
         let (session, is_new) = {
             let _naming = self.naming.lock().await;
             match self.known(&name, &request)? {
@@ -333,6 +336,18 @@ impl Sessions {
         self.lock().sessions.insert(session.id, Arc::clone(&session));
         self.announce();
         Ok(session)
+    }
+
+    /// Waits for the process of a host that has logged its end, so that a session whose record says so is not taken for a running one.
+    pub(super) async fn until_ended(&self, is_meant: impl Fn(&Session) -> bool) {
+        let Some(session) = self.all().into_iter().find(|session| is_meant(session)) else { return };
+        let gone = async {
+            while session.is_ending() {
+                sleep(LOOK_AGAIN).await;
+            }
+        };
+        // One that does not go is a running one, and the answer says so.
+        let _ = timeout(HOST_WITHIN, gone).await;
     }
 
     /// Waits until the host of a session without a first turn has opened its link.
