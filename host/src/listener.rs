@@ -140,6 +140,7 @@ pub struct Listener {
     port: u16,
     fingerprint: Fingerprint,
     home: Home,
+    sessions: Arc<Sessions>,
     shutdown: watch::Sender<bool>,
     tasks: JoinSet<()>,
     _lock: Lock,
@@ -194,7 +195,7 @@ impl Listener {
         let content = serde_json::to_vec(&whereabouts).unwrap_or_default();
         files::write_private(&whereabouts_path(&home), &content)?;
         let mut tasks = JoinSet::new();
-        tasks.spawn(sessions.tend());
+        tasks.spawn(Arc::clone(&sessions).tend());
         let service = http::router(station).into_make_service_with_connect_info::<bind::Arrival>();
         for door in doors {
             let serving = axum::serve(Door::new(door, clock), service.clone());
@@ -204,7 +205,7 @@ impl Listener {
         let serving = axum::serve(Door::new(socket, clock), service);
         tasks.spawn(async move { drop(serving.await) });
         tracing::info!(port, %fingerprint, "the listener is ready");
-        Ok(Self { port, fingerprint, home, shutdown, tasks, _lock: lock })
+        Ok(Self { port, fingerprint, home, sessions, shutdown, tasks, _lock: lock })
     }
 
     /// The port on the loopback addresses.
@@ -221,6 +222,7 @@ impl Listener {
 
     /// Ends the listener in order: no new links, the open ones close, its socket and file go. Session hosts live on.
     pub async fn stop(mut self) {
+        self.sessions.end();
         self.shutdown.send_replace(true);
         self.tasks.shutdown().await;
         // Every link holds a receiver; one that does not end in time ends with the process.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use shared::ids::SessionId;
@@ -50,6 +51,8 @@ pub(crate) struct Sessions {
     naming: tokio::sync::Mutex<()>,
     /// Grows whenever a record may have changed, or a session came or went.
     changed: watch::Sender<u64>,
+    /// The listener ends: no host is started any more.
+    has_ended: AtomicBool,
 }
 
 struct State {
@@ -98,6 +101,7 @@ impl Sessions {
             state,
             naming: tokio::sync::Mutex::default(),
             changed,
+            has_ended: AtomicBool::new(false),
         }))
     }
 
@@ -129,6 +133,15 @@ impl Sessions {
     /// Watches for changes of the list and of the records.
     pub(crate) fn changes(&self) -> watch::Receiver<u64> {
         self.changed.subscribe()
+    }
+
+    /// The listener ends: from now on no host is started.
+    pub(crate) fn end(&self) {
+        self.has_ended.store(true, Ordering::SeqCst);
+    }
+
+    fn has_ended(&self) -> bool {
+        self.has_ended.load(Ordering::SeqCst)
     }
 
     fn announce(&self) {
@@ -186,9 +199,8 @@ fn load(home: &Home, id: SessionId, changed: &watch::Sender<u64>) -> Option<Arc<
     if damage.count > 0 {
         tracing::warn!(session = %id, lines = ?damage.lines, "lines of this log are damaged and are not shown");
     }
-    if matches!(log::locked(&session.paths.log()), Ok(Liveness::Live { .. })) {
-        let (_, generation) = session.slot();
-        session.move_slot(generation, Slot::Awaited);
+    if let Ok(Liveness::Live { holder }) = log::locked(&session.paths.log()) {
+        session.await_holder(holder);
     }
     Some(session)
 }

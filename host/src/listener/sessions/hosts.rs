@@ -52,7 +52,7 @@ impl Sessions {
         let sessions = Arc::clone(self);
         tokio::spawn(async move {
             let mut pause = FIRST_LOOK;
-            while session.slot() == (Slot::Awaited, generation) {
+            while session.slot() == (Slot::Awaited, generation) && !sessions.has_ended() {
                 match blocking(&session, |session| log::locked(&session.paths.log())).await {
                     Ok(Liveness::Live { .. }) => {}
                     Ok(Liveness::Gone) => {
@@ -70,6 +70,9 @@ impl Sessions {
     }
 
     fn spawn(self: &Arc<Self>, session: &Arc<Session>, generation: u64, purpose: Purpose) {
+        if self.has_ended() {
+            return;
+        }
         let Some(generation) = session.move_slot(generation, Slot::Spawned(purpose)) else { return };
         let (sessions, session) = (Arc::clone(self), Arc::clone(session));
         tokio::spawn(async move {

@@ -69,6 +69,8 @@ struct State {
     is_removed: bool,
     /// The run that the log told of when a host came that had yet to begin: until it tells of another one, what it says is over.
     stale: Option<Option<HostId>>,
+    /// The process of the run that the log tells of.
+    began_pid: Option<u32>,
     /// The length of the log when a host was last started to reconcile it, so that one that cannot is not started for ever.
     reconciled_at: Option<u64>,
 }
@@ -148,6 +150,7 @@ impl Session {
             has_answered: false,
             is_removed: false,
             stale: None,
+            began_pid: None,
             reconciled_at: None,
         };
         Arc::new(Self {
@@ -289,6 +292,15 @@ impl Session {
         self.touch();
     }
 
+    /// At the listener's start another process has the log: awaits it. When it is not the one whose run the log tells of, that run is over.
+    pub(crate) fn await_holder(&self, holder: Option<u32>) {
+        let mut state = self.lock();
+        if holder.is_some() && holder != state.began_pid {
+            state.stale = Some(state.fold.began());
+        }
+        state.set_slot(Slot::Awaited);
+    }
+
     /// A host opens its link; gives the number of its place.
     pub(crate) fn attach_host(&self, replaces: Option<HostId>) -> Result<u64, Busy> {
         let generation = {
@@ -299,7 +311,9 @@ impl Session {
             }
             // What the old one was asked and did not answer will not be answered.
             state.asked.clear();
-            state.stale = (state.slot != Slot::Awaited).then(|| state.fold.began());
+            if state.slot != Slot::Awaited {
+                state.stale = Some(state.fold.began());
+            }
             state.set_slot(Slot::Attached { is_released: false })
         };
         self.host_moved();
@@ -477,7 +491,7 @@ impl State {
     fn record(&self) -> Record {
         let is_over = self.stale.is_some_and(|stale| stale == self.fold.began());
         let liveness = match self.slot {
-            Slot::Attached { .. } if is_over => fold::Liveness::Gone,
+            Slot::Attached { .. } | Slot::Awaited if is_over => fold::Liveness::Gone,
             Slot::Attached { .. } | Slot::Awaited => fold::Liveness::Alive,
             Slot::Empty | Slot::Spawned(_) => fold::Liveness::Gone,
         };
@@ -485,13 +499,18 @@ impl State {
     }
 
     fn extend(&mut self, through: Through) -> Result<u64, LogError> {
-        let Self { fold, reader, has_answered, .. } = self;
+        let Self { fold, reader, has_answered, began_pid, .. } = self;
         reader.extend(through, &mut |number, text| {
             let Some(entry) = lines::entry(number, text) else {
                 fold.skip(number);
                 return Mark::Damaged;
             };
             *has_answered |= is_answer(&entry.event);
+            if let Event::Known(known) = &entry.event
+                && let Known::Began { began } = &**known
+            {
+                *began_pid = Some(began.pid);
+            }
             fold.apply(&entry);
             lines::mark(&entry)
         })?;
