@@ -56,6 +56,17 @@ impl TestHome {
         std::io::Write::write_all(&mut file, text.as_bytes()).expect("config.toml");
     }
 
+    /// Keeps the port on which the listener was started for all later listeners, as it is on a real machine.
+    ///
+    /// # Panics
+    /// When no listener runs.
+    pub fn keep_port(&self) {
+        let path = self.root().join("config.toml");
+        let text = fs::read_to_string(&path).expect("config.toml");
+        let port = self.endpoint().place.port();
+        fs::write(&path, text.replacen("port = 0", &format!("port = {port}"), 1)).expect("config.toml");
+    }
+
     /// Sets a variable for every program that is started from now on.
     pub fn set(&mut self, name: &str, value: impl Into<String>) {
         self.environment.push((name.to_owned(), value.into()));

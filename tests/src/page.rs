@@ -46,7 +46,14 @@ pub struct Page {
 impl Page {
     /// An empty page in a browser with a new profile.
     pub async fn open() -> Self {
-        Self::in_browser(Arc::new(Browser::start())).await
+        Self::in_browser(Arc::new(Browser::start(Vec::new()))).await
+    }
+
+    /// An empty page in a browser that finds a [`FaultProxy`](crate::proxy::FaultProxy) where it looks for that port of 127.0.0.1. Its
+    /// requests name the port all the same, as they would where the network between browser and machine is bad.
+    pub async fn open_through(proxy: u16, port: u16) -> Self {
+        let rule = format!("--host-resolver-rules=MAP 127.0.0.1:{port} 127.0.0.1:{proxy}");
+        Self::in_browser(Arc::new(Browser::start(vec![rule]))).await
     }
 
     /// Another tab in the same browser.
@@ -63,8 +70,9 @@ impl Page {
         drop(self);
         let browser = Arc::into_inner(browser).expect("the browser has no other page");
         let folder: Arc<TempDir> = browser.folder();
+        let flags = browser.flags();
         browser.close().await;
-        let page = Self::in_browser(Arc::new(Browser::with_folder(folder))).await;
+        let page = Self::in_browser(Arc::new(Browser::with_folder(folder, flags))).await;
         page.tolerated.lock().expect("no holder panics").extend(tolerated);
         page
     }
@@ -101,6 +109,11 @@ impl Page {
     /// Everything that the page said, in order: console, errors, warnings of the browser.
     pub fn said(&self) -> Vec<String> {
         self.seen.lock().expect("no holder panics").lines.clone()
+    }
+
+    /// The addresses that the page asked the network for, in order; those of sockets are not among them.
+    pub fn requests(&self) -> Vec<String> {
+        self.seen.lock().expect("no holder panics").requests.clone()
     }
 
     /// What the page complains about and nobody tolerates.

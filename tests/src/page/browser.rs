@@ -46,17 +46,19 @@ pub(super) struct Browser {
     process: Child,
     /// Profile, home and temporary files.
     folder: Arc<TempDir>,
+    /// What this browser was started with beyond [`FLAGS`].
+    flags: Vec<String>,
 }
 
 impl Browser {
     /// A browser with a new profile.
-    pub(super) fn start() -> Self {
+    pub(super) fn start(flags: Vec<String>) -> Self {
         let folder = tempfile::Builder::new().prefix("aude-browser-").tempdir().expect("a temporary folder");
-        Self::with_folder(Arc::new(folder))
+        Self::with_folder(Arc::new(folder), flags)
     }
 
     /// A browser with the profile in that folder, whose last browser must be gone.
-    pub(super) fn with_folder(folder: Arc<TempDir>) -> Self {
+    pub(super) fn with_folder(folder: Arc<TempDir>, flags: Vec<String>) -> Self {
         let path = folder.path();
         fs::create_dir_all(path.join("tmp")).expect("a folder for temporary files");
         let errors = fs::File::create(path.join("stderr")).expect("a file for what the browser says");
@@ -65,6 +67,7 @@ impl Browser {
             .args(["-c", "exec \"$0\" \"$@\" 3<&0 4>&1 </dev/null >/dev/null"])
             .arg(programs::chromium())
             .args(FLAGS)
+            .args(&flags)
             .arg(format!("--user-data-dir={}", profile(path).display()))
             .arg("about:blank")
             .env("HOME", path)
@@ -81,12 +84,17 @@ impl Browser {
         let input = process.stdin.take().and_then(|pipe| ChildStdin::from_std(pipe).ok());
         let output = process.stdout.take().and_then(|pipe| ChildStdout::from_std(pipe).ok());
         let cdp = Cdp::over(input.expect("a pipe to the browser"), output.expect("a pipe from the browser"));
-        Self { cdp, process, folder }
+        Self { cdp, process, folder, flags }
     }
 
     /// The folder, for a browser that comes after this one.
     pub(super) fn folder(&self) -> Arc<TempDir> {
         Arc::clone(&self.folder)
+    }
+
+    /// The flags, for a browser that comes after this one.
+    pub(super) fn flags(&self) -> Vec<String> {
+        self.flags.clone()
     }
 
     /// The folder of the profile.

@@ -14,6 +14,8 @@ pub(super) struct Seen {
     pub(super) lines: Vec<String>,
     /// What makes a test fail.
     pub(super) faults: Vec<String>,
+    /// Addresses that were asked for.
+    pub(super) requests: Vec<String>,
     /// Documents of the main frame that have loaded.
     pub(super) loaded: HashSet<String>,
     /// How many documents of the main frame have loaded.
@@ -53,6 +55,9 @@ impl Seen {
                 let directive = word(&details["violatedDirective"]);
                 let blocked = details["blockedURL"].as_str().unwrap_or("inline");
                 self.fault(format!("Content-Security-Policy: {directive} forbids {blocked}"));
+            }
+            "Network.requestWillBeSent" if self.requests.len() < LINES => {
+                self.requests.push(word(&event["request"]["url"]).to_owned());
             }
             "Inspector.targetCrashed" => self.fault("the page crashed".to_owned()),
             "Page.javascriptDialogOpening" => self.fault(format!("a dialog: {}", word(&event["message"]))),
