@@ -6,8 +6,10 @@
     reason = "a test that cannot go on should stop where it stands"
 )]
 
+mod links;
 mod pairing;
 mod session;
+mod steering;
 
 use std::fs;
 
