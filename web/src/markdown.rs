@@ -409,7 +409,7 @@ mod tests {
         assert_eq!(shown("[docs.rs](https://docs.rs/a)"), None);
         assert_eq!(shown("[bank.example](https://bank.example@evil.example/)"), Some("evil.example".into()));
         assert_eq!(
-            shown("[bank.example](https://evil.example\\@bank.example/)"),
+            shown("[bank.example](https://evil.example\\\\@bank.example/)"),
             Some("evil.example".into())
         );
         assert_eq!(shown("[mail](mailto:a@b.example?subject=x)"), Some("a@b.example".into()));
