@@ -20,6 +20,8 @@ pub struct Config {
     pub port: u16,
     /// What agents may do without being asked.
     pub permissions: Permissions,
+    /// Rules for approvals, in order.
+    pub rules: Vec<Rule>,
     /// Starting sessions.
     pub start: Start,
     /// The gate.
@@ -35,6 +37,7 @@ impl Default for Config {
         Self {
             port: DEFAULT_PORT,
             permissions: Permissions::default(),
+            rules: Vec::new(),
             start: Start::default(),
             gate: Gate::default(),
             claude: Claude::default(),
@@ -47,11 +50,39 @@ impl Default for Config {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Permissions {
-    /// What the agent itself takes for harmless; anything that it would ask for is denied.
+    /// What the agent itself takes for harmless; a person is asked for the rest.
     #[default]
+    Ask,
+    /// What the agent itself takes for harmless; the rest is denied, for sessions that nobody watches.
     Deny,
-    /// Also edits inside the working directory.
+    /// Also edits inside the working directory; a person is asked for the rest.
     Edits,
+}
+
+/// A rule for approvals: the first one that fits decides, before anybody is asked. Every field that is set has to fit.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rule {
+    /// What it decides.
+    pub decision: Verdict,
+    /// The tool, by the harness's name or by its class (`edit`, `execute` …); `*` stands for any characters.
+    pub tool: Option<String>,
+    /// The command line; `*` stands for any characters. An `allow` fits only a single plain command, a `deny` any part of a longer one.
+    pub command: Option<String>,
+    /// All files that the call touches, from the working directory; `*` stands for any characters but `/`, `**` for any.
+    pub path: Option<String>,
+}
+
+/// What a rule decides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// It may run.
+    Allow,
+    /// A person is asked.
+    Ask,
+    /// It may not run.
+    Deny,
 }
 
 /// Starting sessions.

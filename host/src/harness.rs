@@ -8,10 +8,12 @@ use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use shared::entry::{Assistant, Known, Notice, Plan, Thinking, Tool, ToolResult, Usage};
+use shared::decision::{Decision, Matter};
+use shared::entry::{Assistant, Known, Notice, Plan, Thinking, Tool, ToolClass, ToolResult, Usage};
 use shared::frame::DeltaKind;
 use shared::gate::Finding;
-use shared::ids::{HostId, PartId, SubmissionId};
+use shared::ids::{HostId, InputId, PartId, SubmissionId};
+use shared::request::Configure;
 use shared::settings::Settings;
 use shared::status::Exit;
 use tokio::sync::mpsc;
@@ -131,8 +133,19 @@ pub enum AgentCommand {
         /// What the person sent.
         text: String,
     },
-    /// End the running turn; [`AgentEvent::TurnEnded`] follows. Without a turn nothing happens.
+    /// End the running turn; [`AgentEvent::TurnEnded`] follows. Without a turn nothing happens. What the agent has asked is cancelled
+    /// already: the driver tells it so before it interrupts.
     Interrupt,
+    /// What was decided about an [`Asked`]; at most once for each. Where the driver has withdrawn it meanwhile nothing happens.
+    Answer {
+        /// The input.
+        input: InputId,
+        /// What was decided.
+        decision: Decision,
+    },
+    /// Use another model, effort or agent from the next model call on. [`AgentEvent::Settings`] follows, also when the agent refused:
+    /// with a notice and what it really uses.
+    Configure(Configure),
 }
 
 /// What an agent tells its session host.
@@ -151,6 +164,10 @@ pub enum AgentEvent {
         /// The text.
         text: String,
     },
+    /// It waits for a decision; [`AgentCommand::Answer`] follows, unless the turn ends before.
+    Asked(Asked),
+    /// It does not wait any more, by its own will: the input is cancelled.
+    Withdrawn(InputId),
     /// The running turn is over.
     TurnEnded(TurnEnd),
     /// The agent and all that it started are gone; nothing follows.
@@ -188,6 +205,34 @@ impl From<Said> for Known {
             Said::Notice(entry) => Self::Notice(entry),
         }
     }
+}
+
+/// Something that an agent may not or cannot decide by itself (wire §5.3). A driver asks whatever its agent asks: rules, grants and
+/// `permissions = "deny"` are judged by the session, alike for all harnesses.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Asked {
+    /// A new random id; never one of the agent's own.
+    pub input: InputId,
+    /// What is asked. An approval offers `allow_session` exactly where there is a `grant`.
+    pub matter: Matter,
+    /// What the rules of the configuration judge; none for a question.
+    pub subject: Option<Subject>,
+    /// What `allow_session` would allow: a later approval with the same grant is not asked again in this run of the host. Two
+    /// approvals have the same grant only where a person who allowed one for the session means the other too.
+    pub grant: Option<String>,
+}
+
+/// What an approval is about, for the rules of the configuration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Subject {
+    /// The harness's name of the tool.
+    pub tool: String,
+    /// What sort of tool it is.
+    pub class: ToolClass,
+    /// The command line, where it runs one.
+    pub command: Option<String>,
+    /// The files that it touches, absolute, links followed; empty where that is not known.
+    pub paths: Vec<PathBuf>,
 }
 
 /// How a turn ended, as the agent sees it.

@@ -86,7 +86,9 @@ impl World {
                 AgentEvent::Delta { kind: DeltaKind::Tool, text, .. } => live.push_str(&text),
                 AgentEvent::TurnEnded(end) => return (result.expect("a result"), live, end),
                 AgentEvent::Said(_) | AgentEvent::Delta { .. } | AgentEvent::Settings(_) => {}
-                AgentEvent::Exited(exit) => panic!("exited {exit:?}"),
+                other @ (AgentEvent::Asked(_) | AgentEvent::Withdrawn(_) | AgentEvent::Exited(_)) => {
+                    panic!("{other:?}")
+                }
             }
         }
     }

@@ -9,6 +9,7 @@ use crate::gate::Gate;
 use crate::ids::{ConnectionId, InputId, PartId, SubmissionId};
 use crate::json::{integer, present, present_integer};
 use crate::kind::{Empty, Open, kinds};
+use crate::request::AnswerChoice;
 use crate::settings::Settings;
 use crate::status::{Began, Ended, Exit, Settled, Status};
 use crate::time::Timestamp;
@@ -359,9 +360,11 @@ pub struct Input {
     pub submission: SubmissionId,
     /// A question.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<crate::decision::Ask>"))]
     pub ask: Option<Value>,
     /// An approval.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<crate::decision::Confirm>"))]
     pub confirm: Option<Value>,
     /// Lower-case hex SHA-256 of the canonical JSON of what is to be decided.
     pub digest: String,
@@ -378,7 +381,7 @@ pub struct Resolved {
     pub origin: Option<Origin>,
     /// A word, or an array of labels.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
-    pub choice: Option<Value>,
+    pub choice: Option<AnswerChoice>,
     /// A text of the one who decided.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,

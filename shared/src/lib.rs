@@ -10,6 +10,7 @@
 )]
 
 pub mod channel;
+pub mod decision;
 pub mod entry;
 pub mod failure;
 pub mod fingerprint;

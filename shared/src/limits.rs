@@ -54,6 +54,10 @@ pub const RESULT_BYTES: usize = 256 * 1024;
 pub const MESSAGE_BYTES: usize = 1024 * 1024;
 /// The text of one live `delta`, in bytes.
 pub const DELTA_BYTES: usize = 16 * 1024;
+/// What an approval is about, in bytes: what cannot be shown whole is denied.
+pub const CONFIRM_BYTES: usize = 1024 * 1024;
+/// Questions and approvals of one session that are open at once; a further one is denied.
+pub const INPUTS: usize = 32;
 /// Characters of the last answer that a record shows.
 pub const LAST_SCALARS: usize = 200;
 /// The `detail` of a failure or refusal, in bytes.

@@ -188,9 +188,9 @@ pub struct Answer {
     pub input: InputId,
     /// What the sender saw: the digest of what is to be decided.
     pub digest: String,
-    /// A word, or an array of labels.
+    /// What was chosen.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
-    pub choice: Option<serde_json::Value>,
+    pub choice: Option<AnswerChoice>,
     /// A text, at most 16 KiB.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(length(max = 16_384)))]
@@ -198,6 +198,17 @@ pub struct Answer {
     /// The sender, on the way to the host.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     pub origin: Option<crate::entry::Origin>,
+}
+
+/// What an answer chooses: a word for an approval, labels for a question.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub enum AnswerChoice {
+    /// A word.
+    Word(String),
+    /// Labels, at most 256.
+    Labels(Vec<String>),
 }
 
 /// The body of a `configure` frame: any of these, from `settings.choices`.

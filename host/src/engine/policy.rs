@@ -67,7 +67,7 @@ pub fn permit(action: Action, permissions: Permissions, workspace: &Workspace) -
 
 fn may_edit(permissions: Permissions, workspace: &Workspace, path: &str) -> Result<(), Denied> {
     match permissions {
-        Permissions::Deny => Err(Denied::Edits),
+        Permissions::Ask | Permissions::Deny => Err(Denied::Edits),
         Permissions::Edits => match workspace.writable(path) {
             Ok(inside) if inside.is_repository_internal() => Err(Denied::Repository(path.to_owned())),
             // A path that leads out is an error of the call, which the tool itself reports.

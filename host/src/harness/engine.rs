@@ -106,7 +106,9 @@ async fn live(
             Some(text) => text,
             None => match commands.recv().await {
                 Some(AgentCommand::Turn { text, .. }) => text,
-                Some(AgentCommand::Interrupt) => continue,
+                Some(AgentCommand::Interrupt | AgentCommand::Answer { .. } | AgentCommand::Configure(_)) => {
+                    continue;
+                }
                 None => break,
             },
         };
@@ -140,6 +142,7 @@ async fn turn(
         loop {
             match commands.recv().await {
                 Some(AgentCommand::Interrupt) => stopper.stop(),
+                Some(AgentCommand::Answer { .. } | AgentCommand::Configure(_)) => {}
                 // The session host sends one turn at a time; if it ever sends two, none is lost, and a flood finds no ear.
                 Some(AgentCommand::Turn { text, .. }) => {
                     waiting.push_back(text);

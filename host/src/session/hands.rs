@@ -3,8 +3,9 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use shared::decision::Decision;
 use shared::gate::Finding;
-use shared::ids::SubmissionId;
+use shared::ids::{InputId, SubmissionId};
 use shared::record::Facts;
 use shared::status::Exit;
 use tokio::sync::mpsc;
@@ -70,6 +71,10 @@ impl Hands {
 
     pub(super) fn interrupt(&mut self) {
         self.command(AgentCommand::Interrupt);
+    }
+
+    pub(super) fn answer(&mut self, input: InputId, decision: Decision) {
+        self.command(AgentCommand::Answer { input, decision });
     }
 
     /// One turn and one interrupt at a time never fill the channel; where it is closed, the agent's end is on its way.

@@ -373,6 +373,7 @@ impl Host {
                 self.hands.turn(submission, &text);
             }
             Output::Interrupt => self.hands.interrupt(),
+            Output::Answer { input, decision } => self.hands.answer(input, decision),
             Output::Close => self.hands.close(),
             Output::Sweep => self.hands.sweep(),
             Output::Exit => self.is_over = true,

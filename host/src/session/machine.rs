@@ -7,16 +7,17 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use shared::decision::{CANCELLED, Decision};
 use shared::entry::{Known, Level, Origin, Resolved, User};
 use shared::failure::{Refusal, Refused};
 use shared::fingerprint::Fingerprint;
 use shared::fold::{Content, Seen};
 use shared::frame::DeltaKind;
 use shared::gate::Finding;
-use shared::ids::{FrameId, PartId, SubmissionId};
+use shared::ids::{FrameId, InputId, PartId, SubmissionId};
 use shared::kind::Empty;
 use shared::limits;
-use shared::request::{Device, Response};
+use shared::request::{AnswerChoice, Device, Response};
 use shared::settings::Settings;
 use shared::status::{Began, DropReason, Ended, Fate, Phase, RanReason, Settled, Status};
 use shared::time::Timestamp;
@@ -156,6 +157,13 @@ pub(super) enum Output {
     },
     /// End the agent's turn.
     Interrupt,
+    /// Tell the agent what was decided.
+    Answer {
+        /// What it asked.
+        input: InputId,
+        /// What was decided.
+        decision: Decision,
+    },
     /// End the agent, also one that is being started; [`AgentEvent::Exited`] follows.
     Close,
     /// Kill all processes of this run; [`AgentEvent::Exited`] follows.
@@ -313,7 +321,7 @@ impl Machine {
             outputs.push(Output::Append(Known::notice(Level::Warning, text)));
         }
         for input in self.restart.fold.inputs() {
-            let cancelled = Some("cancelled".into());
+            let cancelled = Some(AnswerChoice::Word(CANCELLED.to_owned()));
             let resolved = Resolved { input: *input, origin: None, choice: cancelled, text: None };
             outputs.push(Output::Append(Known::Resolved(resolved)));
         }

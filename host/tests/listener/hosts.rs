@@ -4,7 +4,7 @@ use serde_json::json;
 use shared::failure::{Refusal, Refused};
 use shared::frame::{ListenerBody, OpenerBody};
 use shared::kind::Empty;
-use shared::request::{Answer, Configure, Request, Response};
+use shared::request::{Answer, AnswerChoice, Configure, Request, Response};
 
 use crate::kit::{FakeHost, Machine, failed, host_hello, notice, numbered, refused, settled, status};
 
@@ -62,7 +62,7 @@ async fn answers_and_configurations_are_the_hosts_to_decide() {
         OpenerBody::Answer(Answer {
             input,
             digest: "d".to_owned(),
-            choice: Some(json!("allow")),
+            choice: Some(AnswerChoice::Word("allow".to_owned())),
             text,
             origin: None,
         })

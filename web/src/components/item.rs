@@ -3,6 +3,7 @@
 use leptos::prelude::*;
 use shared::entry::{Input, Level, Resolved, Step, StepState, Usage};
 use shared::kind::Open;
+use shared::request::AnswerChoice;
 use shared::transcript::{Body, Item, Key};
 
 use super::icon::{Icon, Shape};
@@ -210,11 +211,9 @@ fn decision(resolved: Option<&Resolved>) -> String {
         (None, _, _) => t().question_cancelled().to_owned(),
         (Some(origin), choice, text) => {
             let choice = match choice {
-                Some(serde_json::Value::String(word)) => word.clone(),
-                Some(serde_json::Value::Array(labels)) => {
-                    labels.iter().filter_map(|label| label.as_str()).collect::<Vec<_>>().join(", ")
-                }
-                Some(_) | None => text.clone().unwrap_or_default(),
+                Some(AnswerChoice::Word(word)) => word.clone(),
+                Some(AnswerChoice::Labels(labels)) => labels.join(", "),
+                None => text.clone().unwrap_or_default(),
             };
             format!("{}: {choice} ({})", t().question_resolved(), origin.name)
         }

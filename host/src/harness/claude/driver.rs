@@ -323,6 +323,7 @@ impl Started {
                     None => return Over::LetGo,
                     Some(AgentCommand::Turn { text, .. }) => (self.mapping.begin(Uuid::new_v4(), &text), Vec::new()),
                     Some(AgentCommand::Interrupt) => (self.mapping.interrupt(), Vec::new()),
+                    Some(AgentCommand::Answer { .. } | AgentCommand::Configure(_)) => continue,
                 },
                 read = self.link.lines.next() => match read {
                     Read::Line(line) => (self.mapping.line(&line), line),

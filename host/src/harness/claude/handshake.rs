@@ -16,7 +16,7 @@ const SETTINGS: &str = "aude-settings";
 /// The permission mode of the program that stands for what a person configured.
 pub(super) fn mode(permissions: Permissions) -> &'static str {
     match permissions {
-        Permissions::Deny => "default",
+        Permissions::Ask | Permissions::Deny => "default",
         Permissions::Edits => "acceptEdits",
     }
 }

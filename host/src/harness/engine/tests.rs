@@ -69,7 +69,9 @@ async fn until_the_end(agent: &mut Agent) -> (Vec<Said>, TurnEnd) {
             AgentEvent::Said(entry) => said.push(entry),
             AgentEvent::TurnEnded(end) => return (said, end),
             AgentEvent::Delta { .. } | AgentEvent::Settings(_) => {}
-            AgentEvent::Exited(exit) => panic!("exited {exit:?}"),
+            other @ (AgentEvent::Asked(_) | AgentEvent::Withdrawn(_) | AgentEvent::Exited(_)) => {
+                panic!("{other:?}")
+            }
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use shared::decision::Decision;
 use shared::entry::{Known, Level};
 use shared::gate::{Finding, Gate};
 use shared::settings::Settings;
@@ -10,7 +11,7 @@ use shared::status::{Ended, Exit, Fate, RanReason};
 
 use super::{AgentState, CLOSE_GRACE, DEATHS, Leftover, Machine, Now, Output, REST, RETRY, Stage};
 use crate::config::OtherProvider;
-use crate::harness::{AgentEvent, OpenError, Said, TurnEnd};
+use crate::harness::{AgentEvent, Asked, OpenError, Said, TurnEnd};
 use crate::session::bounds;
 
 impl Machine {
@@ -67,6 +68,11 @@ impl Machine {
             AgentEvent::Settings(settings) => self.settings(settings, outputs),
             AgentEvent::Said(said) => self.said(said, outputs),
             AgentEvent::Delta { message, kind, text } => outputs.push(Output::Live { message, kind, text }),
+            AgentEvent::Asked(Asked { input, .. }) => {
+                let text = Some("Nobody can be asked yet.".to_owned());
+                outputs.push(Output::Answer { input, decision: Decision::Deny { text } });
+            }
+            AgentEvent::Withdrawn(_) => {}
             AgentEvent::TurnEnded(end) => self.turn_ended(&end, now, outputs),
             AgentEvent::Exited(exit) => self.exited(exit, now, outputs),
         }

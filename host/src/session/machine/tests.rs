@@ -183,6 +183,7 @@ fn brief(output: &Output) -> String {
         Output::Probe => "→probe".to_owned(),
         Output::Open { conversation } => format!("→open {}", conversation.as_deref().unwrap_or("new")),
         Output::Turn { submission, .. } => format!("→turn {submission}"),
+        Output::Answer { decision, .. } => format!("→answer {decision:?}"),
         Output::Interrupt => "→interrupt".to_owned(),
         Output::Close => "→close".to_owned(),
         Output::Sweep => "→sweep".to_owned(),
