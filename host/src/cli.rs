@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
+mod answer;
 mod attach;
 mod connect;
 mod devices;
@@ -11,6 +12,7 @@ mod doctor;
 mod down;
 mod error;
 mod follow;
+mod inputs;
 mod listen;
 mod output;
 mod pair;
@@ -48,6 +50,8 @@ enum Command {
     Send(send::Send),
     /// Watch a session live, with its history; lines that you type are sent
     Attach(attach::Attach),
+    /// Show what a session waits for, and allow, deny or answer it
+    Answer(answer::Answer),
     /// List the sessions of this machine
     Sessions(sessions::Sessions),
     /// Show everything about one session
@@ -117,6 +121,7 @@ fn run(command: Command) -> Result<ExitCode, CliError> {
         | Command::Start(_)
         | Command::Send(_)
         | Command::Attach(_)
+        | Command::Answer(_)
         | Command::Sessions(_)
         | Command::Show(_)
         | Command::Interrupt(_)
@@ -144,6 +149,7 @@ async fn client_command(command: Command) -> Result<(), CliError> {
         Command::Start(command) => command.run().await,
         Command::Send(command) => command.run().await,
         Command::Attach(command) => command.run().await,
+        Command::Answer(command) => command.run().await,
         Command::Sessions(command) => command.run().await,
         Command::Show(command) => command.run().await,
         Command::Interrupt(command) => command.run().await,

@@ -165,7 +165,7 @@ pub enum AgentEvent {
         text: String,
     },
     /// It waits for a decision; [`AgentCommand::Answer`] follows, unless the turn ends before.
-    Asked(Asked),
+    Asked(Box<Asked>),
     /// It does not wait any more, by its own will: the input is cancelled.
     Withdrawn(InputId),
     /// The running turn is over.

@@ -1,5 +1,7 @@
 //! What a question or an approval asks, and what may be answered (wire §5.3): shared by host, command line and browser, so that all judge alike.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -250,6 +252,33 @@ impl Decision {
     }
 }
 
+/// Text of an approval with everything made visible that could hide or reorder it: controls but `\n` and `\t`, bidirectional controls,
+/// characters without width and line separators become `\u{…}`. What a person allows is what the person has seen.
+#[must_use]
+pub fn visible(text: &str) -> Cow<'_, str> {
+    if !text.chars().any(is_hiding) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len());
+    for character in text.chars() {
+        if is_hiding(character) {
+            shown.extend(character.escape_unicode());
+        } else {
+            shown.push(character);
+        }
+    }
+    Cow::Owned(shown)
+}
+
+fn is_hiding(character: char) -> bool {
+    let is_control = character.is_control() && !matches!(character, '\n' | '\t');
+    is_control
+        || matches!(character,
+            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}' | '\u{180b}'..='\u{180f}'
+            | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{2800}' | '\u{3164}'
+            | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -320,6 +349,16 @@ mod tests {
         assert_eq!(decide(&ask(true), None, Some("neither")), Ok(Decision::Said("neither".to_owned())));
         assert_eq!(decide(&ask(true), None, Some(" ")), Err(Unfit::Empty));
         assert_eq!(decide(&ask(true), word("a"), None), Err(Unfit::NotOffered));
+    }
+
+    #[test]
+    fn nothing_that_is_allowed_can_hide() {
+        assert_eq!(visible("ls -l\n\tgrün 日本 🎉"), "ls -l\n\tgrün 日本 🎉");
+        assert_eq!(
+            visible("a\rb\u{1b}[8mc\u{202e}d\u{200b}e\0"),
+            r"a\u{d}b\u{1b}[8mc\u{202e}d\u{200b}e\u{0}"
+        );
+        assert_eq!(visible("\u{e0041}"), r"\u{e0041}");
     }
 
     #[test]

@@ -6,15 +6,17 @@ use std::io::{BufRead, IsTerminal};
 use clap::Args;
 use shared::entry::{Event, Known};
 use shared::frame::{Frame, Interrupt, OpenerBody, Submission};
-use shared::ids::SubmissionId;
+use shared::ids::{FrameId, InputId, SubmissionId};
 use shared::kind::Open;
-use shared::request::Response;
+use shared::request::{Answer, Response};
 use shared::status::Phase;
 use tokio::sync::mpsc;
+use tokio::time::{Duration, Instant};
 
 use super::connect::Here;
 use super::error::CliError;
 use super::follow::{Follow, Seen};
+use super::inputs::{Inputs, choices, is_open, question, typed};
 use super::render::Renderer;
 use super::{output, send};
 use crate::clock;
@@ -57,6 +59,10 @@ pub(super) async fn attach(
         json: options.json,
         is_busy,
         pending: BTreeMap::new(),
+        inputs: Inputs::default(),
+        prompted: None,
+        answers: BTreeMap::new(),
+        slipped_until: None,
     };
     view.follow(follow, options.no_follow).await
 }
@@ -67,7 +73,18 @@ struct View {
     is_busy: bool,
     /// What was typed and is not taken yet; sent again with its id after a broken link.
     pending: BTreeMap<SubmissionId, String>,
+    /// What waits for a decision.
+    inputs: Inputs,
+    /// The input whose choices stand on the screen.
+    prompted: Option<InputId>,
+    /// The answers that were sent and not answered, with the input that each decides.
+    answers: BTreeMap<FrameId, Answer>,
+    /// A question went away by itself; what is typed before this was meant for it.
+    slipped_until: Option<Instant>,
 }
+
+/// Nobody reads a new question and answers it within this time.
+const READING: Duration = Duration::from_millis(700);
 
 enum Typed {
     Line(String),
@@ -94,9 +111,14 @@ impl View {
         let mut is_leaving = false;
         loop {
             tokio::select! {
-                seen = follow.next() => self.see(seen?, &follow).await,
+                seen = follow.next() => {
+                    self.see(seen?, &follow).await;
+                    if follow.backlog == 0 {
+                        self.prompt();
+                    }
+                }
                 line = typed.recv(), if !typed.is_closed() || !typed.is_empty() => match line {
-                    Some(Typed::Line(line)) if !line.trim().is_empty() => self.submit(line, &follow).await,
+                    Some(Typed::Line(line)) if !line.trim().is_empty() => self.typed(line, &follow).await,
                     Some(Typed::Line(_)) => {}
                     Some(Typed::End) | None if is_terminal => return Ok(()),
                     Some(Typed::End) | None => {}
@@ -114,6 +136,55 @@ impl View {
         }
     }
 
+    /// A line is an answer while something waits for one, and a turn otherwise.
+    async fn typed(&mut self, line: String, follow: &Follow<'_>) {
+        let Some(input) = self.inputs.first().filter(|input| self.prompted == Some(input.input)) else {
+            return self.submit(line, follow).await;
+        };
+        if self.slipped_until.take().is_some_and(|until| Instant::now() < until) {
+            output::note("(the question changed while you typed, so nothing was answered: look again)");
+            return;
+        }
+        let Some(decision) = typed(input, &line) else {
+            output::note(format!("(that is no answer here; {})", choices(input)));
+            return;
+        };
+        let answer = decision.answer(input);
+        let frame = Frame::new(clock::now(), OpenerBody::Answer(answer.clone()));
+        self.answers.insert(frame.id.clone(), answer);
+        follow.send(frame).await;
+    }
+
+    /// Says what can be typed, once for each input that comes to the front.
+    fn prompt(&mut self) {
+        let first = self.inputs.first();
+        let id = first.map(|input| input.input);
+        if id == self.prompted {
+            return;
+        }
+        if let Some(before) = self.prompted
+            && !self.answers.values().any(|answer| answer.input == before)
+        {
+            self.slipped_until = Some(Instant::now() + READING);
+        }
+        self.answers.retain(|_, answer| is_open(&self.inputs, answer.input));
+        if let Some(input) = first
+            && !self.json
+        {
+            let more = match self.inputs.behind() {
+                0 => String::new(),
+                1 => "; one more waits".to_owned(),
+                count => format!("; {count} more wait"),
+            };
+            // It may have scrolled away behind others that were asked with it.
+            if self.prompted.is_some() {
+                output::line(question(input));
+            }
+            output::note(format!("({}{more})", choices(input)));
+        }
+        self.prompted = id;
+    }
+
     async fn submit(&mut self, text: String, follow: &Follow<'_>) {
         let id = SubmissionId::random();
         self.renderer.owns(id.clone());
@@ -127,7 +198,7 @@ impl View {
             Seen::Delta(delta) if !self.json => output::text(&self.renderer.delta(&delta)),
             Seen::Delta(_) => {}
             Seen::Answer(id, response) => {
-                let was_pending = self.pending.remove(&id).is_some();
+                let was_pending = self.pending.remove(&id).is_some() || self.answers.contains_key(&id);
                 if was_pending && !matches!(response, Open::Known(Response::Taken(_))) {
                     output::error(&CliError::from_response(&response));
                 }
@@ -135,6 +206,7 @@ impl View {
             Seen::Failed(id, detail) => {
                 if let Some(id) = id {
                     self.pending.remove(&id);
+                    self.answers.remove(&id);
                 }
                 output::note(format!("({detail})"));
             }
@@ -145,6 +217,14 @@ impl View {
                 } else {
                     "(connected)"
                 });
+                if is_anew {
+                    self.inputs.forget();
+                }
+                for (id, answer) in &self.answers {
+                    let body = OpenerBody::Answer(answer.clone());
+                    let frame = Frame { id: id.clone(), timestamp: clock::now(), reply_to: None, body };
+                    follow.send(frame).await;
+                }
                 for (id, text) in &self.pending {
                     follow.send(submission(id.clone(), text.clone())).await;
                 }
@@ -153,6 +233,7 @@ impl View {
     }
 
     fn entry(&mut self, entry: &shared::entry::Entry) {
+        self.inputs.apply(entry);
         if let Event::Known(known) = &entry.event {
             if let Known::Status { status } = known.as_ref() {
                 self.is_busy = matches!(status.phase, Open::Known(Phase::Busy { .. }));

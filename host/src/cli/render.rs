@@ -2,13 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use shared::entry::{Entry, Event, Known, Level, ResultStatus, StepState, ToolResult};
+use shared::entry::{Entry, Event, Known, Level, Resolved, ResultStatus, StepState, ToolResult};
 use shared::frame::{Delta, DeltaKind};
 use shared::ids::{PartId, SubmissionId};
 use shared::kind::Open;
+use shared::request::AnswerChoice;
 use shared::status::{DropReason, Ended, Fate, RanReason, Settled};
 
 use super::error::spoken;
+use super::inputs::question;
 use crate::text::{Stripper, one_line, strip_controls};
 
 /// Lines of a tool's result that are shown.
@@ -148,11 +150,9 @@ impl Renderer {
             }
             Known::Settled { settled } => self.dim(&format!("  {}", self.settled(settled)?)),
             Known::Ended { ended } => self.dim(&format!("— {} —", ended_sentence(ended))),
-            Known::Input(_) => {
-                self.paint("33", "? the agent waits for a decision, which this version cannot give")
-            }
-            Known::Resolved(_)
-            | Known::Settings { .. }
+            Known::Input(input) => self.paint("33", &question(input)),
+            Known::Resolved(resolved) => self.dim(&format!("  {}", resolved_sentence(resolved))),
+            Known::Settings { .. }
             | Known::Status { .. }
             | Known::Gate { .. }
             | Known::Began { .. }
@@ -204,6 +204,25 @@ impl Renderer {
             Colour::On | Colour::Off => text.to_owned(),
         }
     }
+}
+
+/// What was decided, in a sentence.
+fn resolved_sentence(resolved: &Resolved) -> String {
+    let Some(origin) = &resolved.origin else {
+        return "not answered: it is not needed any more".to_owned();
+    };
+    let choice = match &resolved.choice {
+        Some(AnswerChoice::Word(word)) => match word.as_str() {
+            "allow" => "allowed".to_owned(),
+            "allow_session" => "allowed, and its like until the session's process ends".to_owned(),
+            "deny" => "denied".to_owned(),
+            word => one_line(word, 40),
+        },
+        Some(AnswerChoice::Labels(labels)) => one_line(&labels.join(", "), 160),
+        None => "answered".to_owned(),
+    };
+    let text = resolved.text.as_deref().map(|text| format!(": {}", one_line(text, 160))).unwrap_or_default();
+    format!("{choice}{text}  ({})", one_line(&origin.name, 48))
 }
 
 /// What became of a submission, in a sentence; `None` for one that was answered.

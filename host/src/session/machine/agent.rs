@@ -11,7 +11,7 @@ use shared::status::{Ended, Exit, Fate, RanReason};
 
 use super::{AgentState, CLOSE_GRACE, DEATHS, Leftover, Machine, Now, Output, REST, RETRY, Stage};
 use crate::config::OtherProvider;
-use crate::harness::{AgentEvent, Asked, OpenError, Said, TurnEnd};
+use crate::harness::{AgentEvent, OpenError, Said, TurnEnd};
 use crate::session::bounds;
 
 impl Machine {
@@ -68,9 +68,9 @@ impl Machine {
             AgentEvent::Settings(settings) => self.settings(settings, outputs),
             AgentEvent::Said(said) => self.said(said, outputs),
             AgentEvent::Delta { message, kind, text } => outputs.push(Output::Live { message, kind, text }),
-            AgentEvent::Asked(Asked { input, .. }) => {
+            AgentEvent::Asked(asked) => {
                 let text = Some("Nobody can be asked yet.".to_owned());
-                outputs.push(Output::Answer { input, decision: Decision::Deny { text } });
+                outputs.push(Output::Answer { input: asked.input, decision: Decision::Deny { text } });
             }
             AgentEvent::Withdrawn(_) => {}
             AgentEvent::TurnEnded(end) => self.turn_ended(&end, now, outputs),
