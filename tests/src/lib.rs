@@ -8,6 +8,7 @@
     reason = "a test that cannot go on should stop where it stands"
 )]
 
+pub mod agent;
 pub mod device;
 pub mod home;
 pub mod model_server;
@@ -15,4 +16,5 @@ pub mod page;
 pub mod programs;
 pub mod proxy;
 pub mod story;
+pub mod terminal;
 pub mod wait;

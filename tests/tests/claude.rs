@@ -8,7 +8,6 @@
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Duration;
 
 use host::config::{Claude, Config, Permissions};
@@ -23,6 +22,7 @@ use shared::gate::Finding;
 use shared::ids::{HostId, SubmissionId};
 use shared::settings::Settings;
 use shared::status::Exit;
+use tests::agent::{claude, script_in as program};
 use tests::model_server::ModelServer;
 use tests::programs;
 
@@ -51,16 +51,7 @@ impl Machine {
             std::fs::create_dir(root.join(name)).unwrap();
         }
         std::fs::set_permissions(root.join("session"), std::fs::Permissions::from_mode(0o700)).unwrap();
-        let script = format!(
-            "unset ANTHROPIC_AUTH_TOKEN ANTHROPIC_API_KEY CLAUDE_CODE_OAUTH_TOKEN CLAUDE_CONFIG_DIR\n\
-             export HOME='{home}' ANTHROPIC_BASE_URL={url} CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1 TMPDIR='{root}'\n\
-             {login}\nexec '{claude}' \"$@\"\n",
-            home = root.join("home").display(),
-            url = server.url(),
-            root = root.display(),
-            claude = programs::claude().display(),
-        );
-        let program = program(root, "claude", &script);
+        let program = claude(root, &server, login);
         Self { directory, server, program }
     }
 
@@ -92,19 +83,6 @@ fn place(root: &Path, project: &Path, program: &Path) -> Place {
         guard_program: programs::aude(),
         config: Config { claude: Claude { program: Some(program.to_owned()) }, ..Config::default() },
     }
-}
-
-/// A shell script that can be executed. Another process writes it: a file that we hold open for writing while some test starts
-/// a process cannot be executed ("text file busy").
-fn program(folder: &Path, name: &str, script: &str) -> PathBuf {
-    let path = folder.join(name);
-    let written = Command::new("sh")
-        .args(["-c", "printf '#!/bin/sh\\n%s' \"$1\" > \"$2\" && chmod 755 \"$2\"", "sh", script])
-        .arg(&path)
-        .status()
-        .unwrap();
-    assert!(written.success());
-    path
 }
 
 /// An agent and all that it has said.

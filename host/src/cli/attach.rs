@@ -8,6 +8,7 @@ use shared::entry::{Event, Known};
 use shared::frame::{Frame, Interrupt, OpenerBody, Submission};
 use shared::ids::{FrameId, InputId, SubmissionId};
 use shared::kind::Open;
+use shared::record::Record;
 use shared::request::{Answer, Response};
 use shared::status::Phase;
 use tokio::sync::mpsc;
@@ -99,6 +100,7 @@ impl View {
                     self.entry(&entry);
                 }
             }
+            self.say_ended(&follow.record);
             return Ok(());
         }
         let is_terminal = std::io::stdin().is_terminal();
@@ -109,7 +111,12 @@ impl View {
         }
         let mut typed = typed_lines();
         let mut is_leaving = false;
+        let mut is_history_shown = false;
         loop {
+            if follow.backlog == 0 && !is_history_shown {
+                is_history_shown = true;
+                self.say_ended(&follow.record);
+            }
             tokio::select! {
                 seen = follow.next() => {
                     self.see(seen?, &follow).await;
@@ -183,6 +190,13 @@ impl View {
             output::note(format!("({}{more})", choices(input)));
         }
         self.prompted = id;
+    }
+
+    /// Says that nobody works in the session: its history does not tell (wire §5.2).
+    fn say_ended(&mut self, record: &Record) {
+        if let (None, Some(ended), false) = (&record.host, &record.ended, self.json) {
+            output::text(&self.renderer.ended(ended));
+        }
     }
 
     async fn submit(&mut self, text: String, follow: &Follow<'_>) {

@@ -34,7 +34,7 @@ impl Down {
                 code: Code::NoListener,
             });
         };
-        let mut stopped = 0;
+        let mut stopped = 0_usize;
         if self.sessions {
             let (mut link, records) = here.machine().await?;
             for record in records.iter().filter(|record| record.host.is_some()) {
@@ -56,7 +56,8 @@ impl Down {
             sleep(Duration::from_millis(20)).await;
         }
         output::note(match (self.sessions, stopped) {
-            (true, count) => format!("The listener and {count} sessions are stopped."),
+            (true, 0) => "The listener is stopped; no session ran.".to_owned(),
+            (true, count) => format!("The listener and {} are stopped.", output::count(count, "session")),
             (false, _) => "The listener is stopped; sessions go on and come back with the next `aude up` or `aude listen`.".to_owned(),
         });
         Ok(())

@@ -63,3 +63,8 @@ pub(super) fn error(error: &CliError) {
         eprintln!("      {hint}");
     }
 }
+
+/// A number of things in words: `1 session`, `2 sessions`.
+pub(super) fn count(number: usize, thing: &str) -> String {
+    if number == 1 { format!("1 {thing}") } else { format!("{number} {thing}s") }
+}

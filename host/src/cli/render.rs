@@ -114,6 +114,15 @@ impl Renderer {
         format!("{}{}\n\n", self.end_live(), clean.trim_end())
     }
 
+    /// The line that says why nobody works in a session.
+    pub(super) fn ended(&mut self, ended: &Open<Ended>) -> String {
+        format!("{}{}\n", self.end_live(), self.ended_line(ended))
+    }
+
+    fn ended_line(&self, ended: &Open<Ended>) -> String {
+        self.dim(&format!("— {} —", ended_sentence(ended)))
+    }
+
     fn known(&self, known: &Known) -> Option<String> {
         Some(match known {
             Known::User(user) => {
@@ -149,7 +158,7 @@ impl Renderer {
                 }
             }
             Known::Settled { settled } => self.dim(&format!("  {}", self.settled(settled)?)),
-            Known::Ended { ended } => self.dim(&format!("— {} —", ended_sentence(ended))),
+            Known::Ended { ended } => self.ended_line(ended),
             Known::Input(input) => self.paint("33", &question(input)),
             Known::Resolved(resolved) => self.dim(&format!("  {}", resolved_sentence(resolved))),
             Known::Settings { .. }
@@ -167,10 +176,13 @@ impl Renderer {
             text.trim_end().lines().take(RESULT_LINES).map(|line| format!("  {line}")).collect();
         let left = text.trim_end().lines().count().saturating_sub(RESULT_LINES);
         if left > 0 {
-            lines.push(format!("  … {left} more lines"));
+            lines.push(format!("  … {left} more {}", if left == 1 { "line" } else { "lines" }));
         }
         if let Some(bytes) = result.truncated {
-            lines.push(format!("  … {bytes} bytes were left out of the log"));
+            lines.push(format!(
+                "  … {bytes} {} left out of the log",
+                if bytes == 1 { "byte was" } else { "bytes were" }
+            ));
         }
         let word = match result.status.known() {
             Some(ResultStatus::Ok) => None,

@@ -87,7 +87,7 @@ fn facts(record: &Record) -> Vec<(&'static str, String)> {
     ];
     if let Some(host) = &record.host {
         facts.push(("host", spoken(&host.phase)));
-        facts.push(("waiting", format!("{} turns", host.queue.len())));
+        facts.push(("waiting", output::count(host.queue.len(), "turn")));
         if let Open::Known(Phase::Busy { deadline: Some(deadline), .. }) = &host.phase {
             facts.push(("until", deadline.to_string()));
         }

@@ -114,10 +114,10 @@ impl Up {
             Err(_) => 0,
         };
         output::note(format!(
-            "\nThe listener (process {}) and {live} session{} go on without this screen.\n\
+            "\nThe listener (process {}) and {} go on without this screen.\n\
              Stop both with `aude down --sessions`, the listener alone with `aude down`; pair another device with `aude pair`.",
             listener.pid,
-            if live == 1 { "" } else { "s" }
+            output::count(live, "session")
         ));
         Ok(())
     }
