@@ -24,8 +24,9 @@ use crate::home::Home;
 pub mod claude;
 pub mod engine;
 
-/// Commands that may wait for an agent; the session host sends one turn at a time and at most one interrupt for it.
-pub const COMMANDS: usize = 16;
+/// Commands that may wait for an agent: one turn, one interrupt, and a decision for each event that it may have sent meanwhile, with room to
+/// spare. An agent that takes none of them is ended.
+pub const COMMANDS: usize = 1024;
 /// Events that may wait for the session host; an agent that floods is read no faster than its log is written.
 pub const EVENTS: usize = 256;
 

@@ -6,6 +6,7 @@ pub mod host;
 mod link;
 mod live;
 mod machine;
+mod policy;
 mod restart;
 
 pub use machine::Purpose;

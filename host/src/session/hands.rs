@@ -7,6 +7,7 @@ use shared::decision::Decision;
 use shared::gate::Finding;
 use shared::ids::{InputId, SubmissionId};
 use shared::record::Facts;
+use shared::request::Configure;
 use shared::status::Exit;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -52,14 +53,14 @@ impl Hands {
         self.probing = Some(tokio::spawn(async move { harness.probe(&place).await }));
     }
 
-    pub(super) fn open(&mut self, conversation: Option<String>) {
+    pub(super) fn open(&mut self, conversation: Option<String>, chosen: Configure) {
         let harness = self.harness.clone();
         let opening = Opening {
             place: self.place.clone(),
             conversation,
-            model: self.facts.model.clone(),
-            effort: self.facts.effort.clone(),
-            agent: self.facts.agent.clone(),
+            model: chosen.model.or_else(|| self.facts.model.clone()),
+            effort: chosen.effort.or_else(|| self.facts.effort.clone()),
+            agent: chosen.agent.or_else(|| self.facts.agent.clone()),
             permissions: self.place.config.permissions,
         };
         self.opening = Some(tokio::spawn(async move { harness.open(opening).await }));
@@ -73,16 +74,21 @@ impl Hands {
         self.command(AgentCommand::Interrupt);
     }
 
+    pub(super) fn configure(&mut self, wanted: Configure) {
+        self.command(AgentCommand::Configure(wanted));
+    }
+
     pub(super) fn answer(&mut self, input: InputId, decision: Decision) {
         self.command(AgentCommand::Answer { input, decision });
     }
 
-    /// One turn and one interrupt at a time never fill the channel; where it is closed, the agent's end is on its way.
+    /// Where the channel is closed, the agent's end is on its way. One that takes nothing any more is ended: what it misses could be a denial.
     fn command(&mut self, command: AgentCommand) {
         if let Some(commands) = &self.commands
             && commands.try_send(command).is_err()
         {
             tracing::warn!("the agent takes no command any more");
+            self.commands = None;
         }
     }
 

@@ -17,6 +17,7 @@ use super::hands::Hands;
 use super::link::Mailbox;
 use super::live::Live;
 use super::machine::{Ask, Input, Machine, Now, Output, Purpose, Terms};
+use super::policy::Policy;
 use super::restart::Retrace;
 use crate::clock;
 use crate::config::{Config, ConfigError};
@@ -78,6 +79,11 @@ fn failure(error: &HostError) -> ExitCode {
     ExitCode::FAILURE
 }
 
+/// Where a directory really lies; a probe says more of one that is not there.
+fn real(directory: &str) -> PathBuf {
+    std::fs::canonicalize(directory).unwrap_or_else(|_| PathBuf::from(directory))
+}
+
 fn try_run(home: &Home, session: SessionId, purpose: Purpose) -> Result<(), HostError> {
     // It fails where we lead a process group already, and then there is nothing to leave.
     let _ = nix::unistd::setsid();
@@ -118,6 +124,8 @@ fn try_run(home: &Home, session: SessionId, purpose: Purpose) -> Result<(), Host
             pid: std::process::id(),
             started: clock::now(),
         },
+        permissions: config.permissions,
+        policy: Policy::new(config.rules.clone(), real(&facts.working_directory)),
         owner: identity::machine_key(home).ok().map(|key| key.fingerprint()),
     };
     let place = Place {
@@ -367,12 +375,13 @@ impl Host {
                 self.flush_at.get_or_insert(Instant::now() + GATHER);
             }
             Output::Probe => self.hands.probe(),
-            Output::Open { conversation } => self.hands.open(conversation),
+            Output::Open { conversation, chosen } => self.hands.open(conversation, chosen),
             Output::Turn { submission, text } => {
                 self.live.clear();
                 self.hands.turn(submission, &text);
             }
             Output::Interrupt => self.hands.interrupt(),
+            Output::Configure(wanted) => self.hands.configure(wanted),
             Output::Answer { input, decision } => self.hands.answer(input, decision),
             Output::Close => self.hands.close(),
             Output::Sweep => self.hands.sweep(),

@@ -3,7 +3,7 @@
 //! Nothing is done before what was appended ahead of it is durable. A crash is the loss of this machine: a new one made from the log goes on
 //! ([`super::restart`]).
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,16 +17,18 @@ use shared::gate::Finding;
 use shared::ids::{FrameId, InputId, PartId, SubmissionId};
 use shared::kind::Empty;
 use shared::limits;
-use shared::request::{AnswerChoice, Device, Response};
+use shared::request::{Answer, AnswerChoice, Configure, Device, Response};
 use shared::settings::Settings;
 use shared::status::{Began, DropReason, Ended, Fate, Phase, RanReason, Settled, Status};
 use shared::time::Timestamp;
 
+use super::policy::Policy;
 use super::restart::{Restart, Waiting};
-use crate::config::OtherProvider;
+use crate::config::{OtherProvider, Permissions};
 use crate::harness::{Abilities, AgentEvent, OpenError};
 
 mod agent;
+mod inputs;
 #[cfg(test)]
 mod tests;
 
@@ -65,6 +67,10 @@ pub(super) struct Terms {
     pub(super) purpose: Purpose,
     /// The entry with which this run begins.
     pub(super) began: Began,
+    /// What is done without asking.
+    pub(super) permissions: Permissions,
+    /// The rules of the configuration.
+    pub(super) policy: Policy,
     /// The machine's own key, which `revoke all` does not mean.
     pub(super) owner: Option<Fingerprint>,
 }
@@ -113,10 +119,10 @@ pub(super) enum Ask {
     },
     /// End the running turn, or none when another submission than the named one runs.
     Interrupt(Option<SubmissionId>),
-    /// Decide a question.
-    Answer,
+    /// Decide a question or an approval; the id of the frame tells an answer that is sent again.
+    Answer(Answer),
     /// Change model, effort or agent.
-    Configure,
+    Configure(Configure),
     /// End the session.
     Stop,
     /// Settle what a device sent.
@@ -147,7 +153,11 @@ pub(super) enum Output {
     Open {
         /// The conversation that goes on.
         conversation: Option<String>,
+        /// What was chosen since the session was started.
+        chosen: Configure,
     },
+    /// Change model, effort or agent of the agent that runs.
+    Configure(Configure),
     /// Give the agent a turn.
     Turn {
         /// The submission.
@@ -200,6 +210,14 @@ struct State {
     last: Option<SubmissionId>,
     status: Option<Status>,
     settings: Option<Arc<Settings>>,
+    /// What was chosen since the session was started.
+    chosen: Configure,
+    /// What waits for a person, oldest first; empty while no turn runs.
+    inputs: Vec<Arc<inputs::Waiting>>,
+    /// What was allowed for the session.
+    grants: BTreeSet<String>,
+    /// The last answers that won.
+    won: VecDeque<FrameId>,
     deaths: u32,
     /// No turn begins before.
     rest_until: Duration,
@@ -261,6 +279,10 @@ impl Machine {
             last: restart.last.clone(),
             status: None,
             settings: restart.fold.settings().cloned().map(Arc::new),
+            chosen: restart.chosen.clone(),
+            inputs: Vec::new(),
+            grants: BTreeSet::new(),
+            won: VecDeque::new(),
             deaths: 0,
             rest_until: Duration::ZERO,
         };
@@ -365,8 +387,8 @@ impl Machine {
                 }
                 taken(())
             }
-            Ask::Answer => Response::Refused(Refused::bare(Refusal::NotPending)),
-            Ask::Configure => Response::Refused(Refused::bare(Refusal::NotOffered)),
+            Ask::Answer(answer) => self.answer(&to, answer, outputs).map_or_else(Response::Refused, taken),
+            Ask::Configure(wanted) => self.configure(wanted, outputs).map_or_else(Response::Refused, taken),
             Ask::Stop => {
                 self.leave(Ended::Stopped, Leftover::Dropped, now, outputs);
                 taken(())
@@ -509,7 +531,7 @@ impl Machine {
                 let settings = self.state.settings.as_ref().filter(|_| self.terms.abilities.resume);
                 let conversation = settings.and_then(|settings| settings.conversation.clone());
                 self.tell_status(outputs);
-                outputs.push(Output::Open { conversation });
+                outputs.push(Output::Open { conversation, chosen: self.state.chosen.clone() });
             }
             AgentState::Open
                 if self.state.turn.is_none()
@@ -559,6 +581,8 @@ impl Machine {
             return;
         }
         turn.ending = Some(reason);
+        self.cancel_inputs(outputs);
+        let Some(turn) = self.state.turn.as_mut() else { return };
         if can_interrupt {
             turn.kill_at = Some(kill_at);
             outputs.push(Output::Interrupt);

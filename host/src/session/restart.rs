@@ -9,6 +9,8 @@ use shared::ids::SubmissionId;
 use shared::json;
 use shared::kind::Open;
 use shared::record::Facts;
+use shared::request::Configure;
+use shared::settings::Settings;
 use shared::status::Phase;
 
 use crate::log::{Damage, Mark};
@@ -46,6 +48,8 @@ pub(super) struct Restart {
     pub(super) was_released: bool,
     /// The submission that was settled last.
     pub(super) last: Option<SubmissionId>,
+    /// What the last settings have of what the harness itself offers: a conversation goes on as it was.
+    pub(super) chosen: Configure,
 }
 
 /// Reads a log line by line.
@@ -165,7 +169,19 @@ impl Retrace {
             notices.push(text);
         }
         let Self { fold, last, was_released, .. } = self;
-        Restart { fold, waiting, lost, notices, was_released, last }
+        let chosen = fold.settings().map(chosen).unwrap_or_default();
+        Restart { fold, waiting, lost, notices, was_released, last, chosen }
+    }
+}
+
+fn chosen(settings: &Settings) -> Configure {
+    let of = |value: &Option<String>, offered: &[String]| {
+        value.clone().filter(|value| settings.conversation.is_some() && offered.contains(value))
+    };
+    Configure {
+        model: of(&settings.model, &settings.choices.models),
+        effort: of(&settings.effort, &settings.choices.efforts),
+        agent: of(&settings.agent, &settings.choices.agents),
     }
 }
 

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use shared::decision::Decision;
 use shared::entry::{Known, Level};
 use shared::gate::{Finding, Gate};
 use shared::settings::Settings;
@@ -68,11 +67,8 @@ impl Machine {
             AgentEvent::Settings(settings) => self.settings(settings, outputs),
             AgentEvent::Said(said) => self.said(said, outputs),
             AgentEvent::Delta { message, kind, text } => outputs.push(Output::Live { message, kind, text }),
-            AgentEvent::Asked(asked) => {
-                let text = Some("Nobody can be asked yet.".to_owned());
-                outputs.push(Output::Answer { input: asked.input, decision: Decision::Deny { text } });
-            }
-            AgentEvent::Withdrawn(_) => {}
+            AgentEvent::Asked(asked) => self.ask(*asked, outputs),
+            AgentEvent::Withdrawn(input) => self.withdraw(input, outputs),
             AgentEvent::TurnEnded(end) => self.turn_ended(&end, now, outputs),
             AgentEvent::Exited(exit) => self.exited(exit, now, outputs),
         }
@@ -108,6 +104,7 @@ impl Machine {
             (TurnEnd::Interrupted, None) => Fate::ran(RanReason::Interrupted),
             (TurnEnd::Failed, None) => Fate::ran(RanReason::Failed),
         };
+        self.cancel_inputs(outputs);
         if *end != TurnEnd::Failed {
             self.state.deaths = 0;
         }
@@ -140,6 +137,7 @@ impl Machine {
             outputs.push(Output::Append(Known::notice(Level::Error, text)));
         }
         self.gone(now);
+        self.cancel_inputs(outputs);
         if let Some(turn) = self.state.turn.take() {
             let reason = turn.ending.unwrap_or(RanReason::Failed);
             self.settle(turn.submission, turn.origin, Fate::ran(reason), outputs);

@@ -14,6 +14,7 @@ use crate::log::Damage;
 use crate::session::restart::Retrace;
 
 mod crashes;
+mod inputs;
 mod stories;
 
 const CLOCK: u64 = 1_770_000_000_000;
@@ -113,7 +114,7 @@ fn facts(prerequisites: &[&str]) -> Facts {
 fn terms(purpose: Purpose) -> Terms {
     Terms {
         harness: "fake".to_owned(),
-        abilities: Abilities { interrupt: true, resume: true, configure: false },
+        abilities: Abilities { interrupt: true, resume: true, configure: true },
         other_provider: OtherProvider::Refuse,
         purpose,
         began: Began {
@@ -123,8 +124,16 @@ fn terms(purpose: Purpose) -> Terms {
             pid: 1,
             started: Timestamp::from_milliseconds(CLOCK),
         },
+        permissions: Permissions::Ask,
+        policy: policy(),
         owner: Some(device(9)),
     }
+}
+
+fn policy() -> Policy {
+    let rules = "[[rules]]\ndecision = \"allow\"\ncommand = \"ls *\"\n[[rules]]\ndecision = \"deny\"\ncommand = \"rm *\"";
+    let config: crate::config::Config = toml::from_str(rules).unwrap();
+    Policy::new(config.rules, "/w".into())
 }
 
 fn device(number: u8) -> Fingerprint {
@@ -181,7 +190,8 @@ fn brief(output: &Output) -> String {
         Output::Respond(to, response) => format!("→{to} {}", serde_json::to_string(response).unwrap()),
         Output::Live { text, .. } => format!("→live {text}"),
         Output::Probe => "→probe".to_owned(),
-        Output::Open { conversation } => format!("→open {}", conversation.as_deref().unwrap_or("new")),
+        Output::Configure(wanted) => format!("→configure {}", wanted.model.as_deref().unwrap_or("")),
+        Output::Open { conversation, .. } => format!("→open {}", conversation.as_deref().unwrap_or("new")),
         Output::Turn { submission, .. } => format!("→turn {submission}"),
         Output::Answer { decision, .. } => format!("→answer {decision:?}"),
         Output::Interrupt => "→interrupt".to_owned(),

@@ -167,7 +167,7 @@ impl World {
                     "it is not in the log that {busy}"
                 );
             }
-            Output::Answer { .. } => unreachable!("this agent asks nothing"),
+            Output::Answer { .. } | Output::Configure(_) => unreachable!("this agent asks nothing"),
             Output::Interrupt => assert!(self.turn.is_some()),
             Output::Close => {
                 assert!(matches!(self.agent, Agent::Opening | Agent::Open));

@@ -413,13 +413,6 @@ fn a_line_that_is_no_entry_or_has_another_number_is_damaged() {
 }
 
 #[test]
-fn questions_and_choices_are_refused_for_now() {
-    let mut story = Story::idle();
-    assert_eq!(story.tell(asked("x", Ask::Answer)), [r#"→x {"refused":"not_pending"}"#]);
-    assert_eq!(story.tell(asked("x", Ask::Configure)), [r#"→x {"refused":"not_offered"}"#]);
-}
-
-#[test]
 fn what_was_not_logged_was_not_taken() {
     let mut story = Story::idle();
     let saved = story.machine.save();
