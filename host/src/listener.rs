@@ -106,6 +106,12 @@ impl Whereabouts {
         let content = files::read_private(&whereabouts_path(home), WHERE_BYTES)?;
         Ok(content.and_then(|content| serde_json::from_slice(&content).ok()))
     }
+
+    /// Its version as one line, where it is another one than this program's: an update does not restart a listener that runs.
+    #[must_use]
+    pub fn other_version(&self) -> Option<String> {
+        (self.version != env!("CARGO_PKG_VERSION")).then(|| crate::text::one_line(&self.version, 40))
+    }
 }
 
 fn whereabouts_path(home: &Home) -> PathBuf {

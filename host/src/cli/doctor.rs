@@ -74,7 +74,19 @@ async fn look_around(here: &Here, looks: &mut Vec<Look>) {
     };
     match listener::running(&here.home) {
         Ok(Some(running)) => {
-            look("listener", true, format!("runs as process {}, port {}", running.pid, running.port), None);
+            let finding = format!("runs as process {}, port {}", running.pid, running.port);
+            match running.other_version() {
+                None => look("listener", true, finding, None),
+                Some(version) => look(
+                    "listener",
+                    false,
+                    format!(
+                        "{finding}, but is of version {version}; this program is of {}",
+                        env!("CARGO_PKG_VERSION")
+                    ),
+                    Some("`aude down`, then `aude up`; sessions go on meanwhile".into()),
+                ),
+            }
         }
         Ok(None) => look("listener", false, "does not run".into(), Some("`aude up` starts it".into())),
         Err(error) => look("listener", false, error.to_string(), None),

@@ -3,7 +3,7 @@
 use std::io::{IsTerminal, Read};
 
 use clap::Args;
-use shared::entry::{Event, Known};
+use shared::entry::{Entry, Event, Known};
 use shared::frame::{Frame, OpenerBody, Submission};
 use shared::ids::SubmissionId;
 use shared::kind::Open;
@@ -49,14 +49,18 @@ impl Send {
         let submission = Submission { text, budget: self.budget, origin: None };
         let mut wait = Wait { id, renderer: Renderer::new(colour()), json: self.json, fate: None };
         wait.renderer.owns(wait.id.clone());
-        let response = wait.submit(&mut follow, &submission).await?;
+        let (response, early) = wait.submit(&mut follow, &submission).await?;
+        if self.json {
+            output::json(&response);
+        }
         if !self.wait {
-            if self.json {
-                output::json(&response);
-            } else {
+            if !self.json {
                 output::note(format!("taken; watch with `aude attach {}`", record.name));
             }
             return Ok(());
+        }
+        for entry in early {
+            wait.see(&entry);
         }
         wait.until_settled(&mut follow).await
     }
@@ -76,12 +80,12 @@ struct Wait {
 }
 
 impl Wait {
-    /// Sends until it is answered; after a broken link again with the same id.
+    /// Sends until it is answered; after a broken link again with the same id. Gives also the entries that came before the answer.
     async fn submit(
         &mut self,
         follow: &mut Follow<'_>,
         submission: &Submission,
-    ) -> Result<Response, CliError> {
+    ) -> Result<(Response, Vec<Box<Entry>>), CliError> {
         let frame = || Frame {
             id: self.id.clone(),
             timestamp: clock::now(),
@@ -100,12 +104,7 @@ impl Wait {
             }
         };
         match response {
-            Open::Known(taken @ Response::Taken(_)) => {
-                for entry in early {
-                    self.see(&entry);
-                }
-                Ok(taken)
-            }
+            Open::Known(taken @ Response::Taken(_)) => Ok((taken, early)),
             Open::Known(_) | Open::Unknown(_) => Err(CliError::from_response(&response)),
         }
     }
@@ -131,7 +130,7 @@ impl Wait {
         }
     }
 
-    fn see(&mut self, entry: &shared::entry::Entry) {
+    fn see(&mut self, entry: &Entry) {
         if self.json {
             output::json(entry);
         } else {

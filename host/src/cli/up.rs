@@ -32,6 +32,14 @@ impl Up {
             output::note("The listener of this machine runs now.");
         } else {
             output::note("The listener of this machine was running already.");
+            if let Some(version) = listener::running(&here.home)?.and_then(|running| running.other_version())
+            {
+                output::note(format!(
+                    "It is of version {version}, and this program is of version {}. `aude down`, then `aude up` brings the \
+                     listener up to date; sessions go on meanwhile.",
+                    env!("CARGO_PKG_VERSION")
+                ));
+            }
         }
         let session = self.session(&here).await?;
         output::note(format!(
