@@ -22,6 +22,8 @@ pub struct Config {
     pub permissions: Permissions,
     /// Rules for approvals, in order.
     pub rules: Vec<Rule>,
+    /// The seconds after which an agent that has nothing to do is ended; the next turn brings it back. Never where none is set.
+    pub unload_agent_after: Option<u64>,
     /// Starting sessions.
     pub start: Start,
     /// The gate.
@@ -38,6 +40,7 @@ impl Default for Config {
             port: DEFAULT_PORT,
             permissions: Permissions::default(),
             rules: Vec::new(),
+            unload_agent_after: None,
             start: Start::default(),
             gate: Gate::default(),
             claude: Claude::default(),

@@ -1,5 +1,8 @@
 //! Holds what an agent says to the limits of the wire: cut on character boundaries, and what was left out is said.
 
+use std::collections::BTreeSet;
+
+use shared::decision::{Confirm, Matter, Verdict};
 use shared::entry::{Assistant, Diff, Known, Level, Notice, Plan, Thinking, Tool, ToolResult, Usage};
 use shared::json::{self, cut};
 use shared::limits;
@@ -73,6 +76,39 @@ pub(super) fn settings(settings: Settings) -> Settings {
             efforts: choices(settings.choices.efforts),
             agents: choices(settings.choices.agents),
         },
+    }
+}
+
+/// What is asked, with its one line held to its limit, and `allow_session` offered exactly where there is something to grant.
+///
+/// # Errors
+/// Why it cannot be asked: what cannot be shown whole is not decided.
+pub(super) fn matter(matter: Matter, grant: Option<&str>) -> Result<Matter, &'static str> {
+    match matter {
+        Matter::Ask(ask) => {
+            let options = ask.options.iter().map(|option| option.label.len() + option.description.len());
+            let labels: BTreeSet<&str> = ask.options.iter().map(|option| option.label.as_str()).collect();
+            if ask.question.len() + options.sum::<usize>() > limits::CONFIRM_BYTES
+                || ask.options.len() > limits::CHOICES
+            {
+                Err("the question is too large to be shown")
+            } else if labels.len() < ask.options.len() {
+                Err("two options of the question have one name")
+            } else {
+                Ok(Matter::Ask(ask))
+            }
+        }
+        Matter::Confirm(mut confirm) => {
+            if confirm.detail.len() > limits::CONFIRM_BYTES {
+                return Err("what is to be approved is too large to be shown whole");
+            }
+            if grant.is_none() {
+                confirm.options.retain(|option| !option.is(&Verdict::AllowSession));
+                confirm.session = None;
+            }
+            let session = confirm.session.map(|text| shorten(text, TITLE_BYTES));
+            Ok(Matter::Confirm(Confirm { title: line(&confirm.title), session, ..confirm }))
+        }
     }
 }
 

@@ -74,12 +74,12 @@ impl Hands {
         self.command(AgentCommand::Interrupt);
     }
 
-    pub(super) fn configure(&mut self, wanted: Configure) {
-        self.command(AgentCommand::Configure(wanted));
-    }
-
     pub(super) fn answer(&mut self, input: InputId, decision: Decision) {
         self.command(AgentCommand::Answer { input, decision });
+    }
+
+    pub(super) fn configure(&mut self, chosen: Configure) {
+        self.command(AgentCommand::Configure(chosen));
     }
 
     /// Where the channel is closed, the agent's end is on its way. One that takes nothing any more is ended: what it misses could be a denial.

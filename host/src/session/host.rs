@@ -1,7 +1,7 @@
 //! The process of a session: takes what happens in rounds, makes each round durable with one write, then does what the machine says.
 
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -79,11 +79,6 @@ fn failure(error: &HostError) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Where a directory really lies; a probe says more of one that is not there.
-fn real(directory: &str) -> PathBuf {
-    std::fs::canonicalize(directory).unwrap_or_else(|_| PathBuf::from(directory))
-}
-
 fn try_run(home: &Home, session: SessionId, purpose: Purpose) -> Result<(), HostError> {
     // It fails where we lead a process group already, and then there is nothing to leave.
     let _ = nix::unistd::setsid();
@@ -116,6 +111,15 @@ fn try_run(home: &Home, session: SessionId, purpose: Purpose) -> Result<(), Host
         harness: facts.harness.clone(),
         abilities: harness.abilities(),
         other_provider: config.gate.other_provider,
+        permissions: config.permissions,
+        policy: Policy {
+            rules: config.rules.clone(),
+            // Rules mean files where they really lie; a directory that is gone has none.
+            directory: Path::new(&facts.working_directory)
+                .canonicalize()
+                .unwrap_or_else(|_| PathBuf::from(&facts.working_directory)),
+        },
+        unload_after: config.unload_agent_after.map(Duration::from_secs),
         purpose,
         began: Began {
             identity,
@@ -124,8 +128,6 @@ fn try_run(home: &Home, session: SessionId, purpose: Purpose) -> Result<(), Host
             pid: std::process::id(),
             started: clock::now(),
         },
-        permissions: config.permissions,
-        policy: Policy::new(config.rules.clone(), real(&facts.working_directory)),
         owner: identity::machine_key(home).ok().map(|key| key.fingerprint()),
     };
     let place = Place {
@@ -165,7 +167,7 @@ fn try_run(home: &Home, session: SessionId, purpose: Purpose) -> Result<(), Host
     ended
 }
 
-fn read_facts(path: &std::path::Path, session: SessionId) -> Result<Facts, HostError> {
+fn read_facts(path: &Path, session: SessionId) -> Result<Facts, HostError> {
     let bytes = files::read_private(path, RECORD_BYTES)?.ok_or(HostError::Unknown(session))?;
     let wrong = |detail: String| HostError::Record { path: path.to_path_buf(), session, detail };
     let facts: Facts = serde_json::from_slice(&bytes).map_err(|error| wrong(error.to_string()))?;
@@ -376,12 +378,12 @@ impl Host {
             }
             Output::Probe => self.hands.probe(),
             Output::Open { conversation, chosen } => self.hands.open(conversation, chosen),
+            Output::Configure(chosen) => self.hands.configure(chosen),
             Output::Turn { submission, text } => {
                 self.live.clear();
                 self.hands.turn(submission, &text);
             }
             Output::Interrupt => self.hands.interrupt(),
-            Output::Configure(wanted) => self.hands.configure(wanted),
             Output::Answer { input, decision } => self.hands.answer(input, decision),
             Output::Close => self.hands.close(),
             Output::Sweep => self.hands.sweep(),

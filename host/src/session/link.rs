@@ -206,7 +206,10 @@ impl Post {
                 origin: submission.origin.unwrap_or_else(unnamed),
             },
             ListenerBody::Interrupt(interrupt) => Ask::Interrupt(interrupt.submission),
-            ListenerBody::Answer(answer) => Ask::Answer(answer),
+            ListenerBody::Answer(mut answer) => {
+                let origin = answer.origin.take().unwrap_or_else(unnamed);
+                Ask::Answer(answer, origin)
+            }
             ListenerBody::Configure(configure) => Ask::Configure(configure),
             ListenerBody::Request(Request::Stop(_)) => Ask::Stop,
             ListenerBody::Request(Request::Revoke(revoke)) => Ask::Revoke(revoke.device),

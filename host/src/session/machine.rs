@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use shared::decision::{CANCELLED, Decision};
-use shared::entry::{Known, Level, Origin, Resolved, User};
+use shared::decision::Decision;
+use shared::entry::{Known, Level, Origin, User};
 use shared::failure::{Refusal, Refused};
 use shared::fingerprint::Fingerprint;
 use shared::fold::{Content, Seen};
@@ -17,7 +17,7 @@ use shared::gate::Finding;
 use shared::ids::{FrameId, InputId, PartId, SubmissionId};
 use shared::kind::Empty;
 use shared::limits;
-use shared::request::{Answer, AnswerChoice, Configure, Device, Response};
+use shared::request::{Answer, Configure, Device, Response};
 use shared::settings::Settings;
 use shared::status::{Began, DropReason, Ended, Fate, Phase, RanReason, Settled, Status};
 use shared::time::Timestamp;
@@ -63,14 +63,16 @@ pub(super) struct Terms {
     pub(super) abilities: Abilities,
     /// What becomes of the finding `other_provider`.
     pub(super) other_provider: OtherProvider,
+    /// What agents may do without being asked.
+    pub(super) permissions: Permissions,
+    /// The rules for approvals.
+    pub(super) policy: Policy,
+    /// An agent that had nothing to do for so long is ended, until there is something to do.
+    pub(super) unload_after: Option<Duration>,
     /// Why this host was started.
     pub(super) purpose: Purpose,
     /// The entry with which this run begins.
     pub(super) began: Began,
-    /// What is done without asking.
-    pub(super) permissions: Permissions,
-    /// The rules of the configuration.
-    pub(super) policy: Policy,
     /// The machine's own key, which `revoke all` does not mean.
     pub(super) owner: Option<Fingerprint>,
 }
@@ -119,8 +121,8 @@ pub(super) enum Ask {
     },
     /// End the running turn, or none when another submission than the named one runs.
     Interrupt(Option<SubmissionId>),
-    /// Decide a question or an approval; the id of the frame tells an answer that is sent again.
-    Answer(Answer),
+    /// Decide a question or an approval.
+    Answer(Answer, Origin),
     /// Change model, effort or agent.
     Configure(Configure),
     /// End the session.
@@ -153,10 +155,10 @@ pub(super) enum Output {
     Open {
         /// The conversation that goes on.
         conversation: Option<String>,
-        /// What was chosen since the session was started.
+        /// What was chosen since the session began.
         chosen: Configure,
     },
-    /// Change model, effort or agent of the agent that runs.
+    /// Tell the agent what was chosen.
     Configure(Configure),
     /// Give the agent a turn.
     Turn {
@@ -210,17 +212,23 @@ struct State {
     last: Option<SubmissionId>,
     status: Option<Status>,
     settings: Option<Arc<Settings>>,
-    /// What was chosen since the session was started.
-    chosen: Configure,
-    /// What waits for a person, oldest first; empty while no turn runs.
-    inputs: Vec<Arc<inputs::Waiting>>,
-    /// What was allowed for the session.
-    grants: BTreeSet<String>,
-    /// The last answers that won.
-    won: VecDeque<FrameId>,
     deaths: u32,
     /// No turn begins before.
     rest_until: Duration,
+    /// The last turn failed, and the agent has said why.
+    has_failed: bool,
+    /// What waits for a person.
+    inputs: BTreeMap<InputId, inputs::Waits>,
+    /// What was decided last, oldest first.
+    decided: VecDeque<inputs::Decided>,
+    /// What was allowed until this host ends.
+    grants: BTreeSet<Arc<str>>,
+    /// What was chosen since the session began.
+    chosen: Configure,
+    /// It was chosen while the agent was being started.
+    is_chosen_late: bool,
+    /// Since when the agent has nothing to do.
+    idle_since: Option<Duration>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -279,12 +287,15 @@ impl Machine {
             last: restart.last.clone(),
             status: None,
             settings: restart.fold.settings().cloned().map(Arc::new),
-            chosen: restart.chosen.clone(),
-            inputs: Vec::new(),
-            grants: BTreeSet::new(),
-            won: VecDeque::new(),
             deaths: 0,
             rest_until: Duration::ZERO,
+            has_failed: false,
+            inputs: BTreeMap::new(),
+            decided: VecDeque::new(),
+            grants: BTreeSet::new(),
+            chosen: restart.chosen.clone(),
+            is_chosen_late: false,
+            idle_since: None,
         };
         Self { terms, restart, taken: BTreeMap::new(), fresh: Vec::new(), state }
     }
@@ -298,7 +309,7 @@ impl Machine {
             Input::Start => self.start(outputs),
             Input::Asked(to, ask) => self.asked(to, ask, now, outputs),
             Input::Probed(finding) => self.probed(finding, now, outputs),
-            Input::Opened => self.opened(),
+            Input::Opened => self.opened(outputs),
             Input::OpenFailed(error) => self.open_failed(&error, now, outputs),
             Input::Agent(event) => self.agent_event(event, now, outputs),
             Input::Terminate => self.leave(Ended::Stopped, Leftover::Kept, now, outputs),
@@ -306,6 +317,7 @@ impl Machine {
         }
         self.pass_time(now, outputs);
         self.advance(now, outputs);
+        self.note_idleness(now);
         self.tell_status(outputs);
     }
 
@@ -318,7 +330,8 @@ impl Machine {
             AgentState::Closed { not_before } if self.wants_agent() => Some(not_before),
             AgentState::Closing { sweep_at } => sweep_at,
             AgentState::Open if turn.is_none() && self.wants_agent() => Some(self.state.rest_until),
-            AgentState::Probing | AgentState::Closed { .. } | AgentState::Opening | AgentState::Open => None,
+            AgentState::Open => self.unload_at(),
+            AgentState::Probing | AgentState::Closed { .. } | AgentState::Opening => None,
         };
         [budget_end, kill_at, agent].into_iter().flatten().min()
     }
@@ -343,9 +356,7 @@ impl Machine {
             outputs.push(Output::Append(Known::notice(Level::Warning, text)));
         }
         for input in self.restart.fold.inputs() {
-            let cancelled = Some(AnswerChoice::Word(CANCELLED.to_owned()));
-            let resolved = Resolved { input: *input, origin: None, choice: cancelled, text: None };
-            outputs.push(Output::Append(Known::Resolved(resolved)));
+            outputs.push(Output::Append(inputs::cancelled(*input)));
         }
         for (submission, origin) in self.restart.lost.clone() {
             self.settle(submission, origin, Fate::ran(RanReason::Lost), outputs);
@@ -387,8 +398,8 @@ impl Machine {
                 }
                 taken(())
             }
-            Ask::Answer(answer) => self.answer(&to, answer, outputs).map_or_else(Response::Refused, taken),
-            Ask::Configure(wanted) => self.configure(wanted, outputs).map_or_else(Response::Refused, taken),
+            Ask::Answer(answer, origin) => return self.answer(to, &answer, origin, outputs),
+            Ask::Configure(configure) => return self.configure(to, configure, outputs),
             Ask::Stop => {
                 self.leave(Ended::Stopped, Leftover::Dropped, now, outputs);
                 taken(())
@@ -530,6 +541,7 @@ impl Machine {
                 self.state.agent = AgentState::Opening;
                 let settings = self.state.settings.as_ref().filter(|_| self.terms.abilities.resume);
                 let conversation = settings.and_then(|settings| settings.conversation.clone());
+                self.state.is_chosen_late = false;
                 self.tell_status(outputs);
                 outputs.push(Output::Open { conversation, chosen: self.state.chosen.clone() });
             }
@@ -566,6 +578,7 @@ impl Machine {
             has_answer: false,
         };
         self.state.turn = Some(turn);
+        self.state.has_failed = false;
         // The log says that it runs before the agent has it: what was begun never runs again.
         self.tell_status(outputs);
         outputs.push(Output::Turn { submission: next.submission, text: next.text });
@@ -581,10 +594,12 @@ impl Machine {
             return;
         }
         turn.ending = Some(reason);
-        self.cancel_inputs(outputs);
-        let Some(turn) = self.state.turn.as_mut() else { return };
         if can_interrupt {
             turn.kill_at = Some(kill_at);
+        }
+        // The log says that they are over before the agent hears of it.
+        self.cancel_inputs(outputs);
+        if can_interrupt {
             outputs.push(Output::Interrupt);
         } else {
             self.close(now, outputs);
@@ -602,12 +617,27 @@ impl Machine {
             outputs.push(Output::Append(Known::notice(Level::Warning, text)));
             self.close(now, outputs);
         }
+        if is_over(self.unload_at()) {
+            self.close(now, outputs);
+        }
         if let AgentState::Closing { sweep_at } = self.state.agent
             && is_over(sweep_at)
         {
             self.state.agent = AgentState::Closing { sweep_at: None };
             outputs.push(Output::Sweep);
         }
+    }
+
+    /// When the agent is ended for having nothing to do; never one that would forget its conversation.
+    fn unload_at(&self) -> Option<Duration> {
+        let after = self.terms.unload_after.filter(|_| self.terms.abilities.resume)?;
+        Some(self.state.idle_since? + after)
+    }
+
+    fn note_idleness(&mut self, now: Now) {
+        let has_work = self.state.turn.is_some() || !self.state.queue.is_empty();
+        let is_idle = self.state.agent == AgentState::Open && self.state.stage == Stage::Serving && !has_work;
+        self.state.idle_since = is_idle.then(|| self.state.idle_since.unwrap_or(now.elapsed));
     }
 
     fn settle(&mut self, submission: SubmissionId, origin: Origin, fate: Fate, outputs: &mut Vec<Output>) {

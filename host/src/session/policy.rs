@@ -1,4 +1,4 @@
-//! The rules of the configuration, applied to what an agent asks: pure, the first rule that fits decides (docs/permissions.md).
+//! The rules of the configuration for approvals: the first one that fits decides, before anybody is asked.
 
 use std::path::{Path, PathBuf};
 
@@ -7,108 +7,106 @@ use shared::kind::Open;
 use crate::config::{Rule, Verdict};
 use crate::harness::Subject;
 
-/// What means something to a shell: a command with one of these is more than one plain command.
-const SHELL: &[char] = &['\n', '\r', ';', '&', '|', '$', '`', '<', '>', '(', ')', '{', '}'];
-
-/// The rules of one session.
-#[derive(Debug, Clone)]
+/// The rules, and the directory from which their paths are meant.
+#[derive(Debug, Clone, Default)]
 pub(super) struct Policy {
-    rules: Vec<Rule>,
-    /// The working directory, links followed.
-    directory: PathBuf,
+    /// In order.
+    pub(super) rules: Vec<Rule>,
+    /// Absolute, links followed.
+    pub(super) directory: PathBuf,
 }
 
 impl Policy {
-    pub(super) fn new(rules: Vec<Rule>, directory: PathBuf) -> Self {
-        Self { rules, directory }
-    }
-
-    /// The number, from 1, and the verdict of the first rule that fits; `None` where none does.
-    pub(super) fn judge(&self, subject: &Subject) -> Option<(usize, Verdict)> {
-        let index = self.rules.iter().position(|rule| self.fits(rule, subject))?;
-        self.rules.get(index).map(|rule| (index + 1, rule.decision))
+    /// What the first rule that fits decides, and its number, from 1; none where no rule fits.
+    pub(super) fn judge(&self, subject: &Subject) -> Option<(Verdict, usize)> {
+        let fitting = self.rules.iter().position(|rule| self.fits(rule, subject))?;
+        Some((self.rules[fitting].decision, fitting + 1))
     }
 
     fn fits(&self, rule: &Rule, subject: &Subject) -> bool {
-        let tool = rule.tool.as_ref().is_none_or(|pattern| {
-            matches(pattern, &subject.tool, Wild::Any)
-                || matches(pattern, &Open::Known(subject.class).word(), Wild::Any)
+        let tool = rule.tool.as_deref().is_none_or(|pattern| {
+            matches(pattern, &subject.tool, Stars::Any) || pattern == Open::Known(subject.class).word()
         });
-        let command = rule.command.as_ref().is_none_or(|pattern| {
-            subject.command.as_ref().is_some_and(|command| fits_command(rule.decision, pattern, command))
-        });
-        let path = rule.path.as_ref().is_none_or(|pattern| {
-            let fits = |path: &PathBuf| self.fits_path(pattern, path);
+        let command = rule.command.as_deref().is_none_or(|pattern| {
+            let Some(command) = &subject.command else { return false };
+            let is_fit = |part: &str| matches(pattern, part.trim(), Stars::Any);
             match rule.decision {
-                // One file outside of it is enough not to allow, one inside of it is enough to deny.
-                Verdict::Allow => !subject.paths.is_empty() && subject.paths.iter().all(fits),
-                Verdict::Ask | Verdict::Deny => subject.paths.iter().any(fits),
+                // Whatever else a shell would read into it was not meant by whoever wrote the rule.
+                Verdict::Allow => is_plain(command) && is_fit(command),
+                Verdict::Ask | Verdict::Deny => is_fit(command) || command.split(is_joint).any(is_fit),
+            }
+        });
+        let path = rule.path.as_deref().is_none_or(|pattern| {
+            let is_fit = |path: &PathBuf| self.names(pattern, path);
+            match rule.decision {
+                Verdict::Allow => !subject.paths.is_empty() && subject.paths.iter().all(is_fit),
+                Verdict::Ask | Verdict::Deny => subject.paths.iter().any(is_fit),
             }
         });
         tool && command && path
     }
 
-    fn fits_path(&self, pattern: &str, path: &Path) -> bool {
-        let text = |path: &Path| path.to_str().map(str::to_owned);
-        if pattern.starts_with('/') {
-            return text(path).is_some_and(|path| matches(pattern, &path, Wild::Segment));
-        }
-        let below = path.strip_prefix(&self.directory).ok().and_then(text);
-        below.is_some_and(|below| matches(pattern, &below, Wild::Segment))
+    fn names(&self, pattern: &str, path: &Path) -> bool {
+        let shown = if Path::new(pattern).is_absolute() {
+            path
+        } else {
+            match path.strip_prefix(&self.directory) {
+                Ok(below) => below,
+                Err(_) => return false,
+            }
+        };
+        shown.to_str().is_some_and(|text| matches(pattern, text, Stars::Paths))
     }
 }
 
-fn fits_command(decision: Verdict, pattern: &str, command: &str) -> bool {
-    let command = command.trim();
-    match decision {
-        Verdict::Allow => !command.contains(SHELL) && matches(pattern, command, Wild::Any),
-        Verdict::Ask | Verdict::Deny => {
-            matches(pattern, command, Wild::Any)
-                || command.split(SHELL).any(|part| matches(pattern, part.trim(), Wild::Any))
-        }
-    }
+/// Where a shell begins another command, or a part of one.
+fn is_joint(character: char) -> bool {
+    matches!(character, '|' | ';' | '&' | '\n' | '\r' | '`' | '(' | ')' | '{' | '}')
 }
 
-/// What one `*` stands for.
+/// Whether a command line is one command whose words a shell takes as they stand.
+fn is_plain(command: &str) -> bool {
+    let is_special =
+        |character: char| is_joint(character) || matches!(character, '<' | '>' | '$' | '\\' | '\0');
+    !command.contains(is_special)
+}
+
+/// What `*` stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Wild {
+enum Stars {
     /// Any characters.
     Any,
-    /// Any but `/`; `**` stands for any.
-    Segment,
+    /// Any characters but `/`; `**` for any.
+    Paths,
 }
 
-/// Whether a pattern is the whole text; in time of their product, however many stars there are.
-fn matches(pattern: &str, text: &str, wild: Wild) -> bool {
+/// Whether the whole text is as the pattern says; in time of the product of both lengths.
+fn matches(pattern: &str, text: &str, stars: Stars) -> bool {
     let pattern: Vec<char> = pattern.chars().collect();
     let text: Vec<char> = text.chars().collect();
-    // `fits[i]`: the pattern so far is the whole of the first `i` characters.
-    let mut fits = vec![false; text.len() + 1];
-    if let Some(first) = fits.first_mut() {
-        *first = true;
-    }
-    let mut index = 0;
-    while let Some(&character) = pattern.get(index) {
-        index += 1;
-        let mut next = vec![false; text.len() + 1];
-        if character == '*' {
-            let is_double = pattern.get(index) == Some(&'*');
-            index += usize::from(is_double);
-            let crosses = is_double || wild == Wild::Any;
-            let mut is_open = false;
-            for (at, (slot, fit)) in next.iter_mut().zip(&fits).enumerate() {
-                let last = at.checked_sub(1).and_then(|before| text.get(before));
-                is_open = *fit || (is_open && (crosses || last != Some(&'/')));
-                *slot = is_open;
+    // `reached[i]`: the pattern up to where we are can match the first i characters.
+    let mut reached = vec![false; text.len() + 1];
+    reached[0] = true;
+    let mut at = 0;
+    while at < pattern.len() {
+        if pattern[at] == '*' {
+            let is_double = pattern.get(at + 1) == Some(&'*');
+            let takes_slash = stars == Stars::Any || is_double;
+            for index in 0..text.len() {
+                if reached[index] && (takes_slash || text[index] != '/') {
+                    reached[index + 1] = true;
+                }
             }
+            at += if is_double { 2 } else { 1 };
         } else {
-            for ((slot, fit), known) in next.iter_mut().skip(1).zip(&fits).zip(&text) {
-                *slot = *fit && *known == character;
+            for index in (0..text.len()).rev() {
+                reached[index + 1] = reached[index] && text[index] == pattern[at];
             }
+            reached[0] = false;
+            at += 1;
         }
-        fits = next;
     }
-    fits.last().copied().unwrap_or_default()
+    reached[text.len()]
 }
 
 #[cfg(test)]
@@ -116,83 +114,87 @@ mod tests {
     use super::*;
     use shared::entry::ToolClass;
 
-    fn judge(rules: &str, subject: &Subject) -> Option<(usize, Verdict)> {
-        let config: crate::config::Config = toml::from_str(rules).unwrap();
-        Policy::new(config.rules, PathBuf::from("/work")).judge(subject)
+    fn rule(decision: Verdict, tool: Option<&str>, command: Option<&str>, path: Option<&str>) -> Rule {
+        let text = |text: Option<&str>| text.map(str::to_owned);
+        Rule { decision, tool: text(tool), command: text(command), path: text(path) }
     }
 
-    fn command(command: &str) -> Subject {
-        let command = Some(command.to_owned());
-        Subject { tool: "Bash".to_owned(), class: ToolClass::Execute, command, paths: Vec::new() }
+    fn policy(rules: Vec<Rule>) -> Policy {
+        Policy { rules, directory: "/work/project".into() }
+    }
+
+    fn command(line: &str) -> Subject {
+        Subject {
+            tool: "Bash".into(),
+            class: ToolClass::Execute,
+            command: Some(line.into()),
+            paths: Vec::new(),
+        }
     }
 
     fn edit(paths: &[&str]) -> Subject {
         let paths = paths.iter().map(PathBuf::from).collect();
-        Subject { tool: "Edit".to_owned(), class: ToolClass::Edit, command: None, paths }
+        Subject { tool: "Edit".into(), class: ToolClass::Edit, command: None, paths }
+    }
+
+    fn decides(policy: &Policy, subject: &Subject) -> Option<Verdict> {
+        policy.judge(subject).map(|(verdict, _)| verdict)
     }
 
     #[test]
-    fn the_first_rule_that_fits_decides() {
-        let rules = "[[rules]]\ndecision = \"deny\"\ncommand = \"cargo publish*\"\n\
-                     [[rules]]\ndecision = \"allow\"\ntool = \"Bash\"\ncommand = \"cargo *\"\n\
-                     [[rules]]\ndecision = \"ask\"\ntool = \"execute\"";
-        assert_eq!(judge(rules, &command("cargo test --workspace")), Some((2, Verdict::Allow)));
-        assert_eq!(judge(rules, &command("cargo publish --dry-run")), Some((1, Verdict::Deny)));
-        assert_eq!(judge(rules, &command("make")), Some((3, Verdict::Ask)));
-        assert_eq!(judge(rules, &edit(&["/work/a"])), None);
-    }
-
-    #[test]
-    fn an_allowed_command_brings_no_other_with_it() {
-        let rules = "[[rules]]\ndecision = \"allow\"\ncommand = \"ls*\"";
-        assert_eq!(judge(rules, &command("ls -l \"a b\"")), Some((1, Verdict::Allow)));
-        for evil in [
-            "ls; rm x",
-            "ls && rm x",
-            "ls | sh",
-            "ls $(rm x)",
-            "ls `rm x`",
-            "ls > x",
-            "ls\nrm x",
-            "ls ${IFS}",
-            "ls &",
+    fn an_allowed_command_is_one_plain_command() {
+        let policy = policy(vec![rule(Verdict::Allow, None, Some("cargo *"), None)]);
+        assert_eq!(decides(&policy, &command("cargo test")), Some(Verdict::Allow));
+        for hidden in [
+            "cargo test; rm -rf /",
+            "cargo $(rm x)",
+            "cargo a && b",
+            "cargo a\nb",
+            "cargo `b`",
+            "cargo > x",
+            "xcargo test",
         ] {
-            assert_eq!(judge(rules, &command(evil)), None, "{evil}");
+            assert_eq!(decides(&policy, &command(hidden)), None, "{hidden}");
         }
     }
 
     #[test]
-    fn a_denied_command_is_found_in_a_longer_one() {
-        let rules = "[[rules]]\ndecision = \"deny\"\ncommand = \"rm *\"";
-        for evil in ["rm x", "ls; rm x", "ls && rm x", "x=$(rm y)", "true | rm z", "(rm x)"] {
-            assert_eq!(judge(rules, &command(evil)), Some((1, Verdict::Deny)), "{evil}");
+    fn a_denied_command_is_found_in_a_longer_one_and_the_first_rule_wins() {
+        let policy = policy(vec![
+            rule(Verdict::Deny, None, Some("rm *"), None),
+            rule(Verdict::Allow, Some("execute"), None, None),
+        ]);
+        for line in ["rm -rf build", "ls; rm x", "echo $(rm x)", "true && rm x"] {
+            assert_eq!(policy.judge(&command(line)), Some((Verdict::Deny, 1)), "{line}");
         }
-        assert_eq!(judge(rules, &command("git rm x")), None);
+        assert_eq!(policy.judge(&command("ls")), Some((Verdict::Allow, 2)));
+        assert_eq!(decides(&policy, &edit(&["/work/project/a"])), None);
     }
 
     #[test]
-    fn a_path_is_allowed_whole_and_denied_in_part() {
-        let allow = "[[rules]]\ndecision = \"allow\"\ntool = \"edit\"\npath = \"src/**\"";
-        assert_eq!(judge(allow, &edit(&["/work/src/a/b.rs"])), Some((1, Verdict::Allow)));
-        assert_eq!(judge(allow, &edit(&["/work/src/a", "/work/Cargo.toml"])), None);
-        assert_eq!(judge(allow, &edit(&["/elsewhere/src/a"])), None);
-        assert_eq!(judge(allow, &edit(&[])), None);
-        let deny = "[[rules]]\ndecision = \"deny\"\npath = \"*.toml\"";
-        assert_eq!(judge(deny, &edit(&["/work/src/a", "/work/Cargo.toml"])), Some((1, Verdict::Deny)));
-        assert_eq!(judge(deny, &edit(&["/work/src/Cargo.toml"])), None);
-        let absolute = "[[rules]]\ndecision = \"deny\"\npath = \"/etc/**\"";
-        assert_eq!(judge(absolute, &edit(&["/etc/x/y"])), Some((1, Verdict::Deny)));
+    fn an_allowed_path_holds_for_all_files_and_a_denied_one_for_any() {
+        let allow = policy(vec![rule(Verdict::Allow, Some("Ed*"), None, Some("src/**"))]);
+        assert_eq!(decides(&allow, &edit(&["/work/project/src/a/b.rs"])), Some(Verdict::Allow));
+        assert_eq!(decides(&allow, &edit(&["/work/project/src/a", "/work/project/b"])), None);
+        assert_eq!(decides(&allow, &edit(&["/work/other/src/a"])), None);
+        assert_eq!(decides(&allow, &edit(&[])), None, "files that are not known");
+        let deny = policy(vec![rule(Verdict::Deny, None, None, Some("/etc/*"))]);
+        assert_eq!(decides(&deny, &edit(&["/work/project/a", "/etc/passwd"])), Some(Verdict::Deny));
+        assert_eq!(decides(&deny, &edit(&["/etc/ssh/key"])), None);
     }
 
     #[test]
-    fn many_stars_take_no_long_time() {
-        let pattern = "*a".repeat(60);
-        assert!(
-            !matches(&pattern, &"a".repeat(2000).replace("aaa", "aab"), Wild::Any) || pattern.len() == 120
-        );
-        assert!(
-            matches("**", "", Wild::Segment) && matches("a*", "a", Wild::Any) && !matches("", "a", Wild::Any)
-        );
-        assert!(matches("*/b", "a/b", Wild::Segment) && !matches("*", "a/b", Wild::Segment));
+    fn patterns_take_stars_and_nothing_else() {
+        for (pattern, text, fits) in [
+            ("*", "", true),
+            ("a*c", "abc", true),
+            ("a*c", "abcd", false),
+            ("a.c", "abc", false),
+            ("**/x", "a/b/x", true),
+            ("*x", "a/x", false),
+        ] {
+            assert_eq!(matches(pattern, text, Stars::Paths), fits, "{pattern} {text}");
+        }
+        assert!(matches("*x", "a/x", Stars::Any));
     }
 }

@@ -4,11 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use shared::entry::{Known, Level};
+use shared::failure::{Refusal, Refused};
 use shared::gate::{Finding, Gate};
+use shared::ids::FrameId;
+use shared::request::{Configure, Response};
 use shared::settings::Settings;
 use shared::status::{Ended, Exit, Fate, RanReason};
 
-use super::{AgentState, CLOSE_GRACE, DEATHS, Leftover, Machine, Now, Output, REST, RETRY, Stage};
+use super::{AgentState, CLOSE_GRACE, DEATHS, Leftover, Machine, Now, Output, REST, RETRY, Stage, taken};
 use crate::config::OtherProvider;
 use crate::harness::{AgentEvent, OpenError, Said, TurnEnd};
 use crate::session::bounds;
@@ -37,11 +40,63 @@ impl Machine {
         }
     }
 
-    pub(super) fn opened(&mut self) {
+    pub(super) fn opened(&mut self, outputs: &mut Vec<Output>) {
         if self.state.agent == AgentState::Opening {
             self.state.agent = AgentState::Open;
             self.state.is_eager = false;
+            if std::mem::take(&mut self.state.is_chosen_late) {
+                outputs.push(Output::Configure(self.state.chosen.clone()));
+            }
         }
+    }
+
+    /// Somebody chose model, effort or agent: from what the harness offers, and kept for an agent that is started later.
+    pub(super) fn configure(&mut self, to: FrameId, configure: Configure, outputs: &mut Vec<Output>) {
+        if let Err(why) = self.may_choose(&configure) {
+            let refused = Refused::with(Refusal::NotOffered, why);
+            outputs.push(Output::Respond(to, Response::Refused(refused)));
+            return;
+        }
+        let chosen = &mut self.state.chosen;
+        for (kept, new) in [
+            (&mut chosen.model, &configure.model),
+            (&mut chosen.effort, &configure.effort),
+            (&mut chosen.agent, &configure.agent),
+        ] {
+            if new.is_some() {
+                kept.clone_from(new);
+            }
+        }
+        outputs.push(Output::Respond(to, taken(())));
+        match self.state.agent {
+            AgentState::Open => outputs.push(Output::Configure(configure)),
+            AgentState::Opening => self.state.is_chosen_late = true,
+            AgentState::Probing | AgentState::Closed { .. } | AgentState::Closing { .. } => {}
+        }
+    }
+
+    fn may_choose(&self, configure: &Configure) -> Result<(), String> {
+        if !self.terms.abilities.configure {
+            return Err("this harness cannot change them in mid-session".to_owned());
+        }
+        let Some(settings) = &self.state.settings else {
+            return Err("the agent has not said yet what it offers".to_owned());
+        };
+        let choices = &settings.choices;
+        let lists = [
+            ("model", &configure.model, &choices.models),
+            ("effort", &configure.effort, &choices.efforts),
+            ("agent", &configure.agent, &choices.agents),
+        ];
+        if lists.iter().all(|(_, wanted, _)| wanted.is_none()) {
+            return Err("nothing was chosen".to_owned());
+        }
+        for (what, wanted, offered) in lists {
+            if wanted.as_ref().is_some_and(|wanted| !offered.contains(wanted)) {
+                return Err(format!("the agent does not offer this {what}"));
+            }
+        }
+        Ok(())
     }
 
     pub(super) fn open_failed(&mut self, error: &OpenError, now: Now, outputs: &mut Vec<Output>) {
@@ -67,8 +122,8 @@ impl Machine {
             AgentEvent::Settings(settings) => self.settings(settings, outputs),
             AgentEvent::Said(said) => self.said(said, outputs),
             AgentEvent::Delta { message, kind, text } => outputs.push(Output::Live { message, kind, text }),
-            AgentEvent::Asked(asked) => self.ask(*asked, outputs),
-            AgentEvent::Withdrawn(input) => self.withdraw(input, outputs),
+            AgentEvent::Asked(asked) => self.agent_asks(*asked, outputs),
+            AgentEvent::Withdrawn(input) => self.withdrawn(input, outputs),
             AgentEvent::TurnEnded(end) => self.turn_ended(&end, now, outputs),
             AgentEvent::Exited(exit) => self.exited(exit, now, outputs),
         }
@@ -104,13 +159,14 @@ impl Machine {
             (TurnEnd::Interrupted, None) => Fate::ran(RanReason::Interrupted),
             (TurnEnd::Failed, None) => Fate::ran(RanReason::Failed),
         };
-        self.cancel_inputs(outputs);
         if *end != TurnEnd::Failed {
             self.state.deaths = 0;
         }
         if *end != TurnEnd::Completed {
             self.state.rest_until = now.elapsed + REST;
         }
+        self.state.has_failed = *end == TurnEnd::Failed;
+        self.cancel_inputs(outputs);
         self.settle(turn.submission, turn.origin, fate, outputs);
     }
 
@@ -123,12 +179,15 @@ impl Machine {
             }
             AgentState::Probing | AgentState::Closed { .. } => return,
         };
-        if !was_asked {
+        // An agent that dies in mid-turn says so itself at the end of the turn.
+        let is_said = self.state.has_failed && now.elapsed <= self.state.rest_until;
+        let is_last = self.state.deaths + 1 >= DEATHS;
+        if !was_asked && (is_last || !is_said) {
             let how = match exit {
                 Exit::Status(status) => format!("with status {status}"),
                 Exit::Signal(signal) => format!("by signal {signal}"),
             };
-            let next = if self.state.deaths + 1 >= DEATHS {
+            let next = if is_last {
                 "It is not started again, because that happened too often."
             } else {
                 "It is started anew for the next turn."
@@ -152,6 +211,7 @@ impl Machine {
         if let Some(turn) = self.state.turn.as_mut() {
             turn.kill_at = None;
         }
+        self.cancel_inputs(outputs);
         match self.state.agent {
             AgentState::Opening | AgentState::Open => {
                 self.state.agent = AgentState::Closing { sweep_at: Some(now.elapsed + CLOSE_GRACE) };

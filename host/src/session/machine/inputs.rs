@@ -1,247 +1,228 @@
-//! Questions and approvals (wire §5.3): what an agent asks is judged by rules and grants, else a person is asked; the first answer wins.
+//! Questions and approvals (wire §5.3): asked once, decided once, cancelled with their turn; nothing is ever approved by itself.
 
 use std::sync::Arc;
 
-use shared::decision::{CANCELLED, Decision, Matter, Unfit, Verdict};
-use shared::entry::{Input, Known, Level, Resolved};
+use shared::decision::{CANCELLED, Decision, Matter, Unfit};
+use shared::entry::{Known, Level, Origin, Resolved};
 use shared::failure::{Refusal, Refused};
 use shared::ids::{FrameId, InputId};
+use shared::json::cut;
 use shared::limits;
-use shared::request::{Answer, AnswerChoice, Configure};
+use shared::request::{Answer, AnswerChoice, Response};
 
-use super::{Machine, Output};
-use crate::config::{self, Permissions};
-use crate::harness::{Asked, Subject};
-use crate::text::one_line;
+use super::{Machine, Output, taken};
+use crate::config::{Permissions, Verdict};
+use crate::harness::Asked;
+use crate::session::bounds;
 
-/// Answers that are remembered, so that one that is sent again is not told that it lost against itself.
-const WON: usize = 64;
-/// Grants that a session remembers; a further one holds for its own call only.
-const GRANTS: usize = 256;
+/// Decided inputs that are remembered, so that an answer that comes again is known and a late one is told why it is late.
+pub(super) const DECIDED: usize = 256;
+/// Grants of one run; a person presses no more buttons.
+pub(super) const GRANTS: usize = 256;
+/// How much of what is decided a notice shows, in bytes.
+const SHOWN_BYTES: usize = 512;
 
-/// Something that waits for a person.
+/// An input that waits for a person.
 #[derive(Debug, Clone)]
-pub(super) struct Waiting {
-    entry: Input,
-    matter: Matter,
-    grant: Option<String>,
+pub(super) struct Waits {
+    matter: Arc<Matter>,
+    digest: Arc<str>,
+    grant: Option<Arc<str>>,
+}
+
+/// What became of an input in this run.
+#[derive(Debug, Clone)]
+pub(super) struct Decided {
+    input: InputId,
+    digest: Arc<str>,
+    /// What was decided and by whom; `None` when it was cancelled.
+    by: Option<(Arc<Origin>, Arc<Decision>)>,
 }
 
 impl Machine {
-    /// The agent needs a decision.
-    pub(super) fn ask(&mut self, asked: Asked, outputs: &mut Vec<Output>) {
+    /// The agent waits for a decision.
+    pub(super) fn agent_asks(&mut self, asked: Asked, outputs: &mut Vec<Output>) {
         let Asked { input, matter, subject, grant } = asked;
-        let Some(turn) = self.state.turn.as_ref().filter(|turn| turn.ending.is_none()) else {
-            // An interrupt has crossed it, or the agent works on its own account: nobody is there who could mean it.
-            return deny(input, "no turn runs in which a person could decide this", outputs);
-        };
-        let submission = turn.submission.clone();
-        if self.state.inputs.iter().any(|open| open.entry.input == input) {
+        if self.state.inputs.contains_key(&input)
+            || self.state.decided.iter().any(|known| known.input == input)
+        {
+            // It was asked already; the one answer that it gets is on its way.
             return;
         }
-        let matter = offered(matter, grant.as_deref());
-        let what = title(&matter);
-        if size(&matter) > limits::CONFIRM_BYTES {
-            return denied(input, &what, "it is too large to be shown whole", outputs);
+        let deny =
+            |text: &str| Output::Answer { input, decision: Decision::Deny { text: Some(text.to_owned()) } };
+        let Some(turn) = self.state.turn.as_ref().filter(|turn| turn.ending.is_none()) else {
+            outputs.push(deny("The turn is over."));
+            return;
+        };
+        let submission = turn.submission.clone();
+        let matter = match bounds::matter(matter, grant.as_deref()) {
+            Ok(matter) => matter,
+            Err(why) => {
+                outputs.push(Output::Append(Known::notice(Level::Warning, format!("Denied unasked: {why}"))));
+                outputs.push(deny(why));
+                return;
+            }
+        };
+        let what = shown(&matter);
+        let judged = subject.as_ref().and_then(|subject| self.terms.policy.judge(subject));
+        let is_granted = grant.as_deref().is_some_and(|grant| self.state.grants.contains(grant));
+        match judged {
+            Some((Verdict::Allow, number)) => {
+                let text = format!("Allowed by rule {number} of config.toml: {what}");
+                outputs.push(Output::Append(Known::notice(Level::Info, text)));
+                outputs.push(Output::Answer { input, decision: Decision::Allow });
+                return;
+            }
+            Some((Verdict::Deny, number)) => {
+                let text = format!("Denied by rule {number} of config.toml: {what}");
+                outputs.push(Output::Append(Known::notice(Level::Warning, text)));
+                outputs
+                    .push(deny("A rule of the machine's owner forbids this. Do not try it in another way."));
+                return;
+            }
+            Some((Verdict::Ask, _)) | None if is_granted => {
+                let text = format!("Allowed, as it was allowed for this session: {what}");
+                outputs.push(Output::Append(Known::notice(Level::Info, text)));
+                outputs.push(Output::Answer { input, decision: Decision::Allow });
+                return;
+            }
+            Some((Verdict::Ask, _)) => {}
+            None if self.terms.permissions == Permissions::Deny => {
+                let text = format!("Denied, because permissions = \"deny\" asks nobody: {what}");
+                outputs.push(Output::Append(Known::notice(Level::Warning, text)));
+                outputs.push(deny("Nobody watches this session, so nobody can be asked."));
+                return;
+            }
+            None => {}
         }
         if self.state.inputs.len() >= limits::INPUTS {
-            return denied(input, &what, "too much waits for an answer already", outputs);
-        }
-        if self.is_judged(input, &what, subject.as_ref(), grant.as_ref(), outputs) {
+            let text = format!("Denied, because {} questions are open already: {what}", limits::INPUTS);
+            outputs.push(Output::Append(Known::notice(Level::Warning, text)));
+            outputs
+                .push(deny("Too many questions are open at once. Wait for their answers, then ask again."));
             return;
         }
         let entry = matter.clone().into_input(input, submission);
-        outputs.push(Output::Append(Known::Input(entry.clone())));
-        self.state.inputs.push(Arc::new(Waiting { entry, matter, grant }));
-    }
-
-    /// Whether a rule, a grant or the configuration has decided, without a person.
-    fn is_judged(
-        &self,
-        input: InputId,
-        what: &str,
-        subject: Option<&Subject>,
-        grant: Option<&String>,
-        outputs: &mut Vec<Output>,
-    ) -> bool {
-        let judged = subject.and_then(|subject| self.terms.policy.judge(subject));
-        match judged {
-            Some((number, config::Verdict::Allow)) => {
-                allowed(input, &format!("Allowed by rule {number} of config.toml: {what}"), outputs);
-                return true;
-            }
-            Some((number, config::Verdict::Deny)) => {
-                denied(input, what, &format!("rule {number} of config.toml says so"), outputs);
-                return true;
-            }
-            Some((_, config::Verdict::Ask)) => return false,
-            None => {}
-        }
-        if grant.is_some_and(|grant| self.state.grants.contains(grant)) {
-            allowed(input, &format!("Allowed, as it was allowed for the session: {what}"), outputs);
-            return true;
-        }
-        let is_unattended = self.terms.permissions == Permissions::Deny;
-        if is_unattended {
-            denied(input, what, "permissions = \"deny\" in config.toml: nobody is asked", outputs);
-        }
-        is_unattended
-    }
-
-    /// The agent does not wait any more.
-    pub(super) fn withdraw(&mut self, input: InputId, outputs: &mut Vec<Output>) {
-        let before = self.state.inputs.len();
-        self.state.inputs.retain(|open| open.entry.input != input);
-        if self.state.inputs.len() < before {
-            outputs.push(cancelled(input));
-        }
-    }
-
-    /// Resolves all that is open as cancelled: nothing outlives its turn.
-    pub(super) fn cancel_inputs(&mut self, outputs: &mut Vec<Output>) {
-        outputs.extend(self.state.inputs.drain(..).map(|open| cancelled(open.entry.input)));
-    }
-
-    /// A device decides.
-    pub(super) fn answer(
-        &mut self,
-        id: &FrameId,
-        answer: Answer,
-        outputs: &mut Vec<Output>,
-    ) -> Result<(), Refused> {
-        if self.state.won.contains(id) {
-            return Ok(());
-        }
-        let at = self.state.inputs.iter().position(|open| open.entry.input == answer.input);
-        let Some(open) = at.and_then(|at| self.state.inputs.get(at)).cloned() else {
-            return Err(Refused::bare(Refusal::NotPending));
+        let waits = Waits {
+            matter: Arc::new(matter),
+            digest: entry.digest.as_str().into(),
+            grant: grant.map(Into::into),
         };
-        let decision = open.matter.decide(&open.entry.digest, &answer).map_err(refusal)?;
-        self.state.inputs.retain(|other| other.entry.input != answer.input);
-        self.state.won.push_back(id.clone());
-        if self.state.won.len() > WON {
-            self.state.won.pop_front();
+        self.state.inputs.insert(input, waits);
+        outputs.push(Output::Append(Known::Input(entry)));
+    }
+
+    /// The agent does not wait any more, by its own will.
+    pub(super) fn withdrawn(&mut self, input: InputId, outputs: &mut Vec<Output>) {
+        if let Some(waits) = self.state.inputs.remove(&input) {
+            self.cancel(input, waits, outputs);
         }
-        if let (Decision::AllowSession, Some(grant)) = (&decision, &open.grant)
+    }
+
+    /// Somebody answers.
+    pub(super) fn answer(&mut self, to: FrameId, answer: &Answer, origin: Origin, outputs: &mut Vec<Output>) {
+        let refuse = |refusal: Refusal, why: String| Response::Refused(Refused::with(refusal, why));
+        let Some(waits) = self.state.inputs.get(&answer.input) else {
+            let response = self.answer_late(answer, &origin);
+            outputs.push(Output::Respond(to, response));
+            return;
+        };
+        let decision = match waits.matter.decide(&waits.digest, answer) {
+            Ok(decision) => decision,
+            Err(unfit) => {
+                let refusal = match unfit {
+                    Unfit::Digest => Refusal::NotPending,
+                    Unfit::NotOffered => Refusal::NotOffered,
+                    Unfit::Empty => Refusal::Empty,
+                    Unfit::TooLarge => Refusal::TooLarge,
+                };
+                outputs.push(Output::Respond(to, refuse(refusal, unfit.to_string())));
+                return;
+            }
+        };
+        let Some(waits) = self.state.inputs.remove(&answer.input) else { return };
+        if let (Decision::AllowSession, Some(grant)) = (&decision, &waits.grant)
             && self.state.grants.len() < GRANTS
         {
-            self.state.grants.insert(grant.clone());
+            self.state.grants.insert(Arc::clone(grant));
         }
         let (choice, text) = decision.words();
-        let resolved = Resolved { input: answer.input, origin: answer.origin, choice, text };
+        let resolved = Resolved { input: answer.input, origin: Some(origin.clone()), choice, text };
         outputs.push(Output::Append(Known::Resolved(resolved)));
-        outputs.push(Output::Answer { input: answer.input, decision });
-        Ok(())
+        outputs.push(Output::Respond(to, taken(())));
+        outputs.push(Output::Answer { input: answer.input, decision: decision.clone() });
+        let by = Some((Arc::new(origin), Arc::new(decision)));
+        self.remember(Decided { input: answer.input, digest: waits.digest, by });
     }
 
-    /// A device changes model, effort or agent.
-    pub(super) fn configure(&mut self, wanted: Configure, outputs: &mut Vec<Output>) -> Result<(), Refused> {
-        let not_offered = || Refused::bare(Refusal::NotOffered);
-        if !self.terms.abilities.configure {
-            return Err(Refused::with(Refusal::NotOffered, "this harness cannot change while it runs"));
-        }
-        let settings = self.state.settings.as_ref().ok_or_else(not_offered)?;
-        let choices = &settings.choices;
-        let is_offered = |wanted: &Option<String>, offered: &[String]| {
-            wanted.as_ref().is_none_or(|wanted| offered.contains(wanted))
+    /// The answer to what is not open (any more): the same one from the same device is taken again.
+    fn answer_late(&self, answer: &Answer, origin: &Origin) -> Response {
+        let refuse = |why: String| Response::Refused(Refused::with(Refusal::NotPending, why));
+        let Some(known) = self.state.decided.iter().find(|known| known.input == answer.input) else {
+            return refuse(
+                "nothing of that id is open; what an earlier run of the session asked was cancelled"
+                    .to_owned(),
+            );
         };
-        if !is_offered(&wanted.model, &choices.models) {
-            return Err(Refused::bare(Refusal::UnknownModel));
+        let Some((who, decision)) = &known.by else {
+            return refuse(
+                "it was cancelled, because the agent or its turn did not wait for it any more".to_owned(),
+            );
+        };
+        let is_same_sender = match (who.device, origin.device) {
+            (Some(known), Some(sender)) => known == sender,
+            (None, None) => who.connection == origin.connection,
+            (Some(_), None) | (None, Some(_)) => false,
+        };
+        let text = answer.text.as_deref().map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned);
+        let is_same = (answer.choice.clone(), text) == decision.words() && *answer.digest == *known.digest;
+        if is_same_sender && is_same {
+            return taken(());
         }
-        if !is_offered(&wanted.effort, &choices.efforts) || !is_offered(&wanted.agent, &choices.agents) {
-            return Err(not_offered());
+        refuse(format!("{} has decided it already: {}", who.name, said(decision)))
+    }
+
+    /// Resolves all that is open as cancelled; before the agent is told anything.
+    pub(super) fn cancel_inputs(&mut self, outputs: &mut Vec<Output>) {
+        for (input, waits) in std::mem::take(&mut self.state.inputs) {
+            self.cancel(input, waits, outputs);
         }
-        let mut changed = (**settings).clone();
-        let Configure { model, effort, agent } = &wanted;
-        for (slot, value) in
-            [(&mut changed.model, model), (&mut changed.effort, effort), (&mut changed.agent, agent)]
-        {
-            if value.is_some() {
-                slot.clone_from(value);
-            }
+    }
+
+    fn cancel(&mut self, input: InputId, waits: Waits, outputs: &mut Vec<Output>) {
+        outputs.push(Output::Append(cancelled(input)));
+        self.remember(Decided { input, digest: waits.digest, by: None });
+    }
+
+    fn remember(&mut self, decided: Decided) {
+        if self.state.decided.len() >= DECIDED {
+            self.state.decided.pop_front();
         }
-        if changed != **settings {
-            outputs.push(Output::Append(Known::Settings { settings: changed.clone() }));
-            self.state.settings = Some(Arc::new(changed));
-        }
-        let chosen = &mut self.state.chosen;
-        for (slot, value) in
-            [(&mut chosen.model, model), (&mut chosen.effort, effort), (&mut chosen.agent, agent)]
-        {
-            if value.is_some() {
-                slot.clone_from(value);
-            }
-        }
-        if self.state.agent == super::AgentState::Open {
-            outputs.push(Output::Configure(wanted));
-        }
-        Ok(())
+        self.state.decided.push_back(decided);
     }
 }
 
-/// The matter with `allow_session` offered exactly where there is a grant.
-fn offered(matter: Matter, grant: Option<&str>) -> Matter {
-    match matter {
-        Matter::Confirm(mut confirm) => {
-            if grant.is_none() {
-                confirm.options.retain(|option| !option.is(&Verdict::AllowSession));
-                confirm.session = None;
-            }
-            Matter::Confirm(confirm)
-        }
-        Matter::Ask(mut ask) => {
-            ask.options.truncate(limits::CHOICES);
-            Matter::Ask(ask)
-        }
-    }
-}
-
-fn title(matter: &Matter) -> String {
-    let (title, detail) = match matter {
-        Matter::Confirm(confirm) => (&confirm.title, confirm.detail.as_str()),
-        Matter::Ask(ask) => (&ask.question, ""),
-    };
-    if title.contains(detail) { one_line(title, 160) } else { one_line(&format!("{title}: {detail}"), 160) }
-}
-
-fn size(matter: &Matter) -> usize {
-    match matter {
-        Matter::Confirm(confirm) => {
-            confirm.title.len() + confirm.detail.len() + confirm.session.as_ref().map_or(0, String::len)
-        }
-        Matter::Ask(ask) => {
-            let options = ask.options.iter().map(|option| option.label.len() + option.description.len());
-            ask.question.len() + options.sum::<usize>()
-        }
-    }
-}
-
-fn cancelled(input: InputId) -> Output {
+/// The entry of an input that nobody decided.
+pub(super) fn cancelled(input: InputId) -> Known {
     let choice = Some(AnswerChoice::Word(CANCELLED.to_owned()));
-    Output::Append(Known::Resolved(Resolved { input, origin: None, choice, text: None }))
+    Known::Resolved(Resolved { input, origin: None, choice, text: None })
 }
 
-fn allowed(input: InputId, text: &str, outputs: &mut Vec<Output>) {
-    outputs.push(Output::Append(Known::notice(Level::Info, text)));
-    outputs.push(Output::Answer { input, decision: Decision::Allow });
-}
-
-fn denied(input: InputId, what: &str, why: &str, outputs: &mut Vec<Output>) {
-    outputs.push(Output::Append(Known::notice(Level::Warning, format!("Denied, because {why}: {what}"))));
-    deny(input, why, outputs);
-}
-
-fn deny(input: InputId, why: &str, outputs: &mut Vec<Output>) {
-    let text = Some(format!("aude denied this without asking a person, because {why}."));
-    outputs.push(Output::Answer { input, decision: Decision::Deny { text } });
-}
-
-fn refusal(unfit: Unfit) -> Refused {
-    let word = match unfit {
-        Unfit::Digest => Refusal::NotPending,
-        Unfit::NotOffered => Refusal::NotOffered,
-        Unfit::Empty => Refusal::Empty,
-        Unfit::TooLarge => Refusal::TooLarge,
+/// What is decided, short, for a notice.
+fn shown(matter: &Matter) -> String {
+    let text = match matter {
+        Matter::Ask(ask) => ask.question.clone(),
+        Matter::Confirm(confirm) => format!("{}: {}", confirm.title, confirm.detail),
     };
-    Refused::with(word, unfit.to_string())
+    let short = cut(&text, SHOWN_BYTES);
+    if short.len() < text.len() { format!("{short}…") } else { text }
+}
+
+fn said(decision: &Decision) -> String {
+    match decision.words() {
+        (Some(AnswerChoice::Word(word)), _) => word,
+        (Some(AnswerChoice::Labels(labels)), _) => cut(&labels.join(", "), SHOWN_BYTES).to_owned(),
+        (None, text) => cut(&text.unwrap_or_default(), SHOWN_BYTES).to_owned(),
+    }
 }

@@ -3,13 +3,14 @@
 #![expect(clippy::wildcard_enum_match_arm, reason = "a test looks for one case among many")]
 
 use serde_json::json;
+use shared::decision::{Confirm, Matter, Verdict};
 use shared::entry::{Assistant, Entry, Event, Tool, ToolClass};
 use shared::kind::Open;
 use shared::record::Facts;
 use shared::status::{Exit, Lifetime};
 
 use super::*;
-use crate::harness::{Said, TurnEnd};
+use crate::harness::{Asked, Said, Subject, TurnEnd};
 use crate::log::Damage;
 use crate::session::restart::Retrace;
 
@@ -114,8 +115,11 @@ fn facts(prerequisites: &[&str]) -> Facts {
 fn terms(purpose: Purpose) -> Terms {
     Terms {
         harness: "fake".to_owned(),
-        abilities: Abilities { interrupt: true, resume: true, configure: true },
+        abilities: Abilities { interrupt: true, resume: true, configure: false },
         other_provider: OtherProvider::Refuse,
+        permissions: Permissions::Ask,
+        policy: Policy { rules: Vec::new(), directory: "/w".into() },
+        unload_after: None,
         purpose,
         began: Began {
             identity: shared::ids::HostId::random(),
@@ -124,16 +128,8 @@ fn terms(purpose: Purpose) -> Terms {
             pid: 1,
             started: Timestamp::from_milliseconds(CLOCK),
         },
-        permissions: Permissions::Ask,
-        policy: policy(),
         owner: Some(device(9)),
     }
-}
-
-fn policy() -> Policy {
-    let rules = "[[rules]]\ndecision = \"allow\"\ncommand = \"ls *\"\n[[rules]]\ndecision = \"deny\"\ncommand = \"rm *\"";
-    let config: crate::config::Config = toml::from_str(rules).unwrap();
-    Policy::new(config.rules, "/w".into())
 }
 
 fn device(number: u8) -> Fingerprint {
@@ -156,6 +152,39 @@ fn id(text: &str) -> SubmissionId {
 
 fn asked(to: &str, ask: Ask) -> Input {
     Input::Asked(id(to), ask)
+}
+
+/// The input of that number; none is used twice.
+fn input(number: u64) -> InputId {
+    format!("6bcf8fed-99c2-4b27-8a5a-{number:012x}").parse().unwrap()
+}
+
+/// The approval of a command, which can also be allowed for the session.
+fn approval(number: u64, command: &str) -> Asked {
+    let confirm = Confirm {
+        tool: PartId::from_harness("c"),
+        title: "Run".to_owned(),
+        detail: command.to_owned(),
+        options: vec![Verdict::Allow.into(), Verdict::AllowSession.into(), Verdict::Deny.into()],
+        session: Some("commands like this".to_owned()),
+    };
+    let subject = Subject {
+        tool: "Bash".to_owned(),
+        class: ToolClass::Execute,
+        command: Some(command.to_owned()),
+        paths: Vec::new(),
+    };
+    let grant = Some(command.to_owned());
+    Asked { input: input(number), matter: Matter::Confirm(confirm), subject: Some(subject), grant }
+}
+
+fn asks(asked: Asked) -> Input {
+    Input::Agent(AgentEvent::Asked(Box::new(asked)))
+}
+
+fn answer_to(asked: &Asked, decision: &Decision, device: u8) -> Ask {
+    let entry = asked.matter.clone().into_input(asked.input, id("any"));
+    Ask::Answer(decision.answer(&entry), origin(device))
 }
 
 fn said(text: &str) -> Input {
@@ -182,6 +211,10 @@ fn exited() -> Input {
     Input::Agent(AgentEvent::Exited(Exit::Signal(9)))
 }
 
+fn number_of(input: InputId) -> u64 {
+    u64::from_str_radix(&input.to_string()[24..], 16).unwrap()
+}
+
 /// An output in a few words.
 fn brief(output: &Output) -> String {
     match output {
@@ -190,10 +223,10 @@ fn brief(output: &Output) -> String {
         Output::Respond(to, response) => format!("→{to} {}", serde_json::to_string(response).unwrap()),
         Output::Live { text, .. } => format!("→live {text}"),
         Output::Probe => "→probe".to_owned(),
-        Output::Configure(wanted) => format!("→configure {}", wanted.model.as_deref().unwrap_or("")),
         Output::Open { conversation, .. } => format!("→open {}", conversation.as_deref().unwrap_or("new")),
         Output::Turn { submission, .. } => format!("→turn {submission}"),
-        Output::Answer { decision, .. } => format!("→answer {decision:?}"),
+        Output::Answer { input, decision } => format!("→answer {} {decision:?}", number_of(*input)),
+        Output::Configure(chosen) => format!("→configure {}", serde_json::to_string(chosen).unwrap()),
         Output::Interrupt => "→interrupt".to_owned(),
         Output::Close => "→close".to_owned(),
         Output::Sweep => "→sweep".to_owned(),
@@ -223,6 +256,14 @@ fn brief_entry(known: &Known) -> String {
         }
         Known::Gate { gate } => format!("gate {}", gate.finding.word()),
         Known::Ended { ended } => format!("ended {}", ended.word()),
+        Known::Input(entry) => format!("input {}", number_of(entry.input)),
+        Known::Resolved(entry) => {
+            let choice = entry.choice.as_ref().map(|choice| serde_json::to_string(choice).unwrap());
+            format!("resolved {} {}", number_of(entry.input), choice.unwrap_or_default().replace('"', ""))
+        }
+        Known::Notice(notice) if notice.text.contains("llowed") || notice.text.contains("enied") => {
+            notice.text.clone()
+        }
         other => other.kind().to_owned(),
     }
 }

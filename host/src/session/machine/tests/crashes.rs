@@ -21,6 +21,16 @@ enum Step {
     Terminate,
     /// The gate, the start of the agent or the agent goes on, in the way that this number says.
     Agent(u8),
+    /// The agent asks, where it runs a turn.
+    Ask,
+    /// The agent does not wait any more for one of the last that it asked.
+    Withdraw(u8),
+    /// A device decides one of the last that was asked.
+    Answer {
+        back: u8,
+        verdict: u8,
+        device: u8,
+    },
     Wait(u16),
     /// The disk refuses the next batch.
     Refuse,
@@ -36,6 +46,10 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (0..3u8).prop_map(Step::Revoke),
         1 => Just(Step::Release),
         16 => any::<u8>().prop_map(Step::Agent),
+        6 => Just(Step::Ask),
+        1 => (0..4u8).prop_map(Step::Withdraw),
+        6 => (0..4u8, 0..3u8, 0..3u8)
+            .prop_map(|(back, verdict, device)| Step::Answer { back, verdict, device }),
         4 => (0..20_000u16).prop_map(Step::Wait),
         1 => Just(Step::Refuse),
         2 => (0..8u8).prop_map(Step::Crash),
@@ -57,6 +71,10 @@ struct World {
     lines_before_crash: Option<usize>,
     was_gate_ok: bool,
     is_held: bool,
+    /// What agents have asked, in order.
+    asked: Vec<Asked>,
+    /// What an agent was answered.
+    answered: BTreeSet<InputId>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -82,6 +100,8 @@ impl World {
             lines_before_crash: None,
             was_gate_ok: false,
             is_held,
+            asked: Vec::new(),
+            answered: BTreeSet::new(),
         };
         world.give(Input::Start);
         world
@@ -135,7 +155,7 @@ impl World {
 
     fn perform(&mut self, output: Output) {
         match output {
-            Output::Append(_) | Output::Live { .. } => {}
+            Output::Append(_) | Output::Live { .. } | Output::Configure(_) => {}
             Output::Respond(id, Response::Taken(_)) => {
                 let text = self.story.log.iter().find_map(|entry| match &entry.event {
                     Event::Known(known) => match &**known {
@@ -167,7 +187,9 @@ impl World {
                     "it is not in the log that {busy}"
                 );
             }
-            Output::Answer { .. } | Output::Configure(_) => unreachable!("this agent asks nothing"),
+            Output::Answer { input, .. } => {
+                assert!(self.answered.insert(input), "an agent was answered twice");
+            }
             Output::Interrupt => assert!(self.turn.is_some()),
             Output::Close => {
                 assert!(matches!(self.agent, Agent::Opening | Agent::Open));
@@ -190,15 +212,31 @@ impl World {
         let mut users = BTreeSet::new();
         let mut settled = BTreeSet::new();
         let mut last: Option<Status> = None;
+        let mut open: BTreeMap<InputId, SubmissionId> = BTreeMap::new();
+        let mut inputs = BTreeSet::new();
         for entry in &self.story.log {
             let Event::Known(known) = &entry.event else { continue };
             match &**known {
                 Known::User(user) => assert!(users.insert(user.submission.clone()), "logged twice"),
                 Known::Settled { settled: end } => {
                     assert!(users.contains(&end.submission), "settled before it was logged");
+                    assert!(open.values().all(|of| *of != end.submission), "an input outlives its turn");
                     assert!(settled.insert(end.submission.clone()), "{} settled twice", end.submission);
                 }
-                Known::Began { .. } => last = None,
+                Known::Input(input) => {
+                    assert!(inputs.insert(input.input), "asked twice");
+                    assert!(!settled.contains(&input.submission), "asked after its turn");
+                    open.insert(input.input, input.submission.clone());
+                    assert!(open.len() <= limits::INPUTS);
+                }
+                Known::Resolved(resolved) => {
+                    assert!(open.remove(&resolved.input).is_some(), "resolved twice, or never asked");
+                }
+                Known::Ended { .. } => assert!(open.is_empty(), "an input outlives its host"),
+                Known::Began { .. } => {
+                    assert!(open.is_empty(), "an input outlives its host");
+                    last = None;
+                }
                 Known::Status { status } => {
                     assert!(status.queue.len() <= limits::QUEUE, "{:?}", status.queue);
                     assert_ne!(last.as_ref(), Some(status), "a status that says nothing new");
@@ -253,6 +291,32 @@ impl World {
             }
             Step::Terminate => self.give(Input::Terminate),
             Step::Agent(choice) => self.agent_goes_on(*choice),
+            Step::Ask => {
+                if self.agent == Agent::Open && self.turn.is_some() {
+                    let number = self.asked.len() as u64;
+                    // Some are alike, so that what was allowed for the session is met again.
+                    let asked = approval(number, &format!("command {}", number % 5));
+                    self.asked.push(asked.clone());
+                    self.give(asks(asked));
+                }
+            }
+            Step::Withdraw(back) => {
+                if let Some(asked) = self.asked_back(*back)
+                    && self.agent == Agent::Open
+                {
+                    self.give(Input::Agent(AgentEvent::Withdrawn(asked.input)));
+                }
+            }
+            Step::Answer { back, verdict, device } => {
+                if let Some(asked) = self.asked_back(*back) {
+                    let decision = match verdict {
+                        0 => Decision::Allow,
+                        1 => Decision::AllowSession,
+                        _ => Decision::Deny { text: None },
+                    };
+                    self.give(super::asked("answer", answer_to(&asked, &decision, *device)));
+                }
+            }
             Step::Wait(milliseconds) => {
                 self.story.elapsed += Duration::from_millis((*milliseconds).into());
                 if self.story.machine.deadline().is_some_and(|deadline| deadline <= self.story.elapsed) {
@@ -262,6 +326,10 @@ impl World {
             Step::Refuse => self.refuse_next = true,
             Step::Crash(lines) => self.lines_before_crash = Some((*lines).into()),
         }
+    }
+
+    fn asked_back(&self, back: u8) -> Option<Asked> {
+        self.asked.iter().rev().nth(back.into()).cloned()
     }
 
     fn agent_goes_on(&mut self, choice: u8) {

@@ -297,7 +297,7 @@ fn an_agent_that_dies_takes_no_other_turn_with_it() {
     story.submit("b");
     // It says that the turn failed before it says that it is gone.
     assert_eq!(story.tell(turn_ended(TurnEnd::Failed)), ["settled a ran failed", "idle +1"]);
-    assert_eq!(story.tell(exited()), ["notice", "starting +1"]);
+    assert_eq!(story.tell(exited()), ["starting +1"]);
     assert_eq!(story.later(RETRY), ["→open new"]);
     assert_eq!(story.tell(Input::Opened), ["busy b", "→turn b"]);
 }
@@ -347,7 +347,7 @@ fn open_inputs_are_cancelled() {
     let mut story = Story::idle();
     story.submit("a");
     let input = shared::entry::Input {
-        input: shared::ids::InputId::random(),
+        input: super::input(1),
         submission: id("a"),
         ask: Some(json!({})),
         confirm: None,
@@ -355,7 +355,7 @@ fn open_inputs_are_cancelled() {
     };
     story.append(Known::Input(input));
     let told = story.crash(Purpose::Reconcile);
-    assert_eq!(told, ["resolved", "settled a ran lost", "ended died", "→exit"]);
+    assert_eq!(told, ["resolved 1 cancelled", "settled a ran lost", "ended died", "→exit"]);
 }
 
 #[test]
