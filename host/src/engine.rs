@@ -2,11 +2,15 @@
 //!
 //! A front submits a turn, may stop it, and listens to [`EngineEvent`]s; it needs to know nothing else.
 
-use shared::entry::{Assistant, Notice, Plan, Thinking, Tool, ToolResult, Usage};
+use std::path::PathBuf;
+
+use shared::decision::Matter;
+use shared::entry::{Assistant, Notice, Plan, Thinking, Tool, ToolClass, ToolResult, Usage};
 use shared::frame::DeltaKind;
-use shared::ids::PartId;
+use shared::ids::{InputId, PartId};
 
 pub mod conversation;
+mod desk;
 pub mod policy;
 pub mod provider;
 mod stop;
@@ -14,6 +18,7 @@ pub mod tools;
 mod turn;
 pub mod workspace;
 
+pub use desk::Desk;
 pub use stop::{Stop, Stopper, stop_pair};
 pub use turn::{Engine, Failure, TurnOutcome};
 
@@ -42,10 +47,38 @@ pub enum EngineEvent {
     ToolStarted(Tool),
     /// Its result.
     ToolFinished(ToolResult),
+    /// A call waits for a person; the decision is handed in at the [`Desk`].
+    Asked(Box<Question>),
     /// The plan, whole.
     Plan(Plan),
     /// Tokens of one model call.
     Usage(Usage),
     /// Something a person should know.
     Notice(Notice),
+}
+
+/// What a person has to decide.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Question {
+    /// By which it is decided.
+    pub input: InputId,
+    /// What is asked.
+    pub matter: Matter,
+    /// What an approval is about; none for a question.
+    pub subject: Option<Subject>,
+    /// What two approvals have in common of which one can be granted for both.
+    pub grant: Option<String>,
+}
+
+/// What a call does that a person has to grant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Subject {
+    /// The tool.
+    pub tool: &'static str,
+    /// What sort of tool it is.
+    pub class: ToolClass,
+    /// The command line.
+    pub command: Option<String>,
+    /// The files, absolute, links followed.
+    pub paths: Vec<PathBuf>,
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::Value;
+use shared::decision::Ask;
 use shared::entry::{Diff, Plan, ResultStatus, Step, ToolClass};
 use shared::ids::{HostId, PartId};
 use shared::limits;
@@ -45,6 +46,8 @@ pub enum Action {
     Bash(RunCommand),
     /// `todo`.
     Plan(SetPlan),
+    /// `ask`.
+    Ask(Ask),
 }
 
 /// What `read` is given.
@@ -121,7 +124,7 @@ pub struct SetPlan {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadCall {
     /// There is no such tool.
-    #[error("there is no tool {0:?}; there are read, write, edit, bash and todo")]
+    #[error("there is no tool {0:?}; there are read, write, edit, bash, todo and ask")]
     UnknownTool(String),
     /// It was given something else than it takes.
     #[error("the tool {tool} cannot use what it was given: {detail}")]
@@ -147,6 +150,7 @@ impl Action {
             "edit" => EditFile::deserialize(input).map(Self::Edit).map_err(wrong),
             "bash" => RunCommand::deserialize(input).map(Self::Bash).map_err(wrong),
             "todo" => SetPlan::deserialize(input).map(Self::Plan).map_err(wrong),
+            "ask" => Ask::deserialize(input).map(Self::Ask).map_err(wrong),
             unknown => Err(BadCall::UnknownTool(text::one_line(unknown, 40))),
         }
     }
@@ -160,6 +164,7 @@ impl Action {
             Self::Edit(edit) => format!("Edit {}", edit.path),
             Self::Bash(bash) => format!("Run `{}`", bash.command),
             Self::Plan(plan) => format!("Plan {} steps", plan.steps.len()),
+            Self::Ask(ask) => format!("Ask: {}", ask.question),
         };
         text::one_line(&title, TITLE_CHARACTERS)
     }
@@ -172,6 +177,7 @@ impl Action {
             Self::Write(_) | Self::Edit(_) => ToolClass::Edit,
             Self::Bash(_) => ToolClass::Execute,
             Self::Plan(_) => ToolClass::Think,
+            Self::Ask(_) => ToolClass::Other,
         }
     }
 }
@@ -261,7 +267,8 @@ impl Tools {
             Work::Read(read) => self.on_files(move |workspace| file::read(workspace, &read)).await,
             Work::Write(write) => self.change(running, move |workspace| file::write(workspace, &write)).await,
             Work::Edit(edit) => self.change(running, move |workspace| file::edit(workspace, &edit)).await,
-            Work::Run(command) => bash::run(self, &command, running).await,
+            Work::Run(harmless) => bash::run(self, &bash::Command::of(&harmless), running).await,
+            Work::Shell(command) => bash::run(self, &bash::Command::shell(&command), running).await,
             Work::Plan(mut plan) => {
                 for step in &mut plan.steps {
                     step.text = text::one_line(&step.text, STEP_CHARACTERS);

@@ -5,17 +5,18 @@ use std::sync::Arc;
 
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
-use shared::entry::{Level, Notice, ResultStatus, Tool, ToolClass, ToolResult};
+use shared::decision::{Decision, Matter};
+use shared::entry::{Level, Notice, ResultStatus, Tool, ToolClass, ToolResult, Usage};
 use shared::frame::DeltaKind;
-use shared::ids::PartId;
+use shared::ids::{InputId, PartId};
 use shared::limits;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 use super::conversation::{AnsweredCall, Conversation, Message, Store};
-use super::policy::{self, Permitted};
+use super::policy::{self, Judgement, Permitted, Wish};
 use super::provider::{Fault, ModelError, ModelEvent, ModelRequest, Provider};
 use super::tools::{Action, Outcome, Running, Tools};
-use super::{EngineEvent, Stop};
+use super::{Desk, EngineEvent, Question, Stop};
 use crate::config::Permissions;
 use crate::files::FilesError;
 use crate::text;
@@ -40,6 +41,8 @@ pub struct Engine {
     pub conversation: Conversation,
     /// Where it is kept.
     pub store: Store,
+    /// Where decisions of people are handed in.
+    pub desk: Desk,
 }
 
 /// How a turn ended.
@@ -122,11 +125,14 @@ impl Engine {
         });
         let mut draft = Draft::new(&self.model);
         let mut stop = front.stop.clone();
+        // Told after what it counts, as readers expect.
+        let mut usage = None;
         loop {
             let event = tokio::select! {
                 biased;
                 () = stop.wait() => {
                     draft.abandon(front).await;
+                    front.usage(usage).await;
                     return Err(Halt::Stopped);
                 }
                 event = stream.recv() => event,
@@ -144,11 +150,15 @@ impl Engine {
                     draft.call(name, input);
                     continue;
                 }
-                Some(ModelEvent::Usage(usage)) => {
-                    front.tell(EngineEvent::Usage(usage)).await;
+                Some(ModelEvent::Usage(counted)) => {
+                    usage = Some(counted);
                     continue;
                 }
-                Some(ModelEvent::Done) => return Ok(draft.finish(front).await),
+                Some(ModelEvent::Done) => {
+                    let answer = draft.finish(front).await;
+                    front.usage(usage).await;
+                    return Ok(answer);
+                }
                 Some(ModelEvent::Failed(error)) => error,
                 None => ModelError {
                     provider: self.provider.name(),
@@ -159,6 +169,7 @@ impl Engine {
                 },
             };
             draft.abandon(front).await;
+            front.usage(usage).await;
             return Err(Halt::Failed(error.into()));
         }
     }
@@ -171,6 +182,11 @@ impl Engine {
             let work = self.begin(&call, front).await;
             answered.push(None);
             running.push(async move {
+                let work = match work {
+                    Begun::Permitted(work) => Ok(work),
+                    Begun::Waits(waits) => waits.decided(front.stop.clone()).await,
+                    Begun::Over(outcome) => Err(outcome),
+                };
                 let outcome = match work {
                     Ok(work) => {
                         let running = Running {
@@ -212,7 +228,7 @@ impl Engine {
     }
 
     /// Tells that a call begins, and finds out what it may do.
-    async fn begin(&self, call: &Call, front: &Front) -> Result<Permitted, Outcome> {
+    async fn begin(&self, call: &Call, front: &Front) -> Begun {
         let read = Action::read(&call.name, &call.input);
         let (title, class) = match &read {
             Ok(action) => (action.title(), action.class()),
@@ -228,16 +244,27 @@ impl Engine {
             }))
             .await;
         if front.stop.is_stopped() {
-            return Err(Outcome::interrupted());
+            return Begun::Over(Outcome::interrupted());
         }
-        let action = read.map_err(|bad| Outcome::plain(ResultStatus::Error, &bad.to_string()))?;
-        match policy::permit(action, self.permissions, self.tools.workspace()) {
-            Ok(work) => Ok(work),
+        let action = match read {
+            Ok(action) => action,
+            Err(bad) => return Begun::Over(Outcome::plain(ResultStatus::Error, &bad.to_string())),
+        };
+        let (question, wish) = match policy::permit(action, self.permissions, self.tools.workspace()) {
+            Ok(Judgement::Permitted(work)) => return Begun::Permitted(work),
+            Ok(Judgement::Wished(wish)) => (wish.question(call.call.clone()), Some(*wish)),
+            Ok(Judgement::Asked(ask)) => {
+                let matter = Matter::Ask(ask);
+                (Question { input: InputId::random(), matter, subject: None, grant: None }, None)
+            }
             Err(denied) => {
                 front.notice(Level::Warning, format!("{title} was denied: {denied}.")).await;
-                Err(Outcome::plain(ResultStatus::Denied, &format!("Denied: {denied}.")))
+                return Begun::Over(Outcome::plain(ResultStatus::Denied, &format!("Denied: {denied}.")));
             }
-        }
+        };
+        let decision = self.desk.wait(question.input);
+        front.tell(EngineEvent::Asked(Box::new(question))).await;
+        Begun::Waits(Waits { wish, decision })
     }
 
     /// Saves the conversation; it is durable on return.
@@ -250,6 +277,47 @@ impl Engine {
             // The runtime ends; so does everything else.
             Err(_) => Err(Halt::Stopped),
         }
+    }
+}
+
+/// How far a call is once it has begun.
+enum Begun {
+    /// It may run.
+    Permitted(Permitted),
+    /// A person decides.
+    Waits(Waits),
+    /// It will not run.
+    Over(Outcome),
+}
+
+/// A call that waits for a person.
+struct Waits {
+    /// What may run then; none for a question, whose answer is its result.
+    wish: Option<Wish>,
+    decision: oneshot::Receiver<Decision>,
+}
+
+impl Waits {
+    /// What may run now, or what came of the call without running.
+    async fn decided(self, mut stop: Stop) -> Result<Permitted, Outcome> {
+        let decision = tokio::select! {
+            biased;
+            () = stop.wait() => return Err(Outcome::interrupted()),
+            decision = self.decision => decision.map_err(|_| Outcome::interrupted())?,
+        };
+        let denied = |why: &str| Outcome::plain(ResultStatus::Denied, why);
+        let answered = |answer: &str| Outcome::plain(ResultStatus::Ok, answer);
+        Err(match (decision, self.wish) {
+            (Decision::Allow | Decision::AllowSession, Some(wish)) => return Ok(wish.grant()),
+            (Decision::Deny { text: Some(text) }, _) => denied(&format!("Denied: {text}")),
+            (Decision::Deny { text: None }, _) => denied("Denied: a person said no."),
+            (Decision::Chosen(labels), None) => answered(&format!("The person chose: {}", labels.join(", "))),
+            (Decision::Said(text), None) => answered(&format!("The person said: {text}")),
+            (Decision::Chosen(_) | Decision::Said(_), Some(_))
+            | (Decision::Allow | Decision::AllowSession, None) => {
+                denied("Denied: the answer fits no question.")
+            }
+        })
     }
 }
 
@@ -278,6 +346,12 @@ impl Front {
     /// Tells; a front that is gone stops the turn by its stopper, not by this.
     async fn tell(&self, event: EngineEvent) {
         let _ = self.events.send(event).await;
+    }
+
+    async fn usage(&self, usage: Option<Usage>) {
+        if let Some(usage) = usage {
+            self.tell(EngineEvent::Usage(usage)).await;
+        }
     }
 
     async fn notice(&self, level: Level, text: String) {

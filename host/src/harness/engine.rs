@@ -10,15 +10,15 @@ use shared::status::Exit;
 use tokio::sync::mpsc;
 
 use super::{
-    Abilities, Agent, AgentCommand, AgentEvent, COMMANDS, EVENTS, Harness, Later, OpenError, Opening, Place,
-    Said, TurnEnd,
+    Abilities, Agent, AgentCommand, AgentEvent, Asked, COMMANDS, EVENTS, Harness, Later, OpenError, Opening,
+    Place, Said, Subject, TurnEnd,
 };
 use crate::engine::conversation::Store;
 use crate::engine::provider::Provider;
 use crate::engine::provider::script::{self, Script, ScriptProvider};
 use crate::engine::tools::Tools;
 use crate::engine::workspace::Workspace;
-use crate::engine::{Engine, EngineEvent, MAX_STEPS, TurnOutcome, stop_pair};
+use crate::engine::{Desk, Engine, EngineEvent, MAX_STEPS, Question, TurnOutcome, stop_pair};
 
 /// The word by which it is chosen.
 pub const NAME: &str = "aura";
@@ -84,6 +84,7 @@ fn assemble(opening: Opening) -> Result<(Engine, Option<String>), OpenError> {
         max_steps: MAX_STEPS,
         conversation: opened.conversation,
         store,
+        desk: Desk::default(),
     };
     Ok((engine, opened.notice))
 }
@@ -127,6 +128,7 @@ async fn turn(
     events: &mpsc::Sender<AgentEvent>,
 ) -> TurnEnd {
     let (stopper, stop) = stop_pair();
+    let desk = engine.desk.clone();
     let (told, mut heard) = mpsc::channel(EVENTS);
     let pass_on = async {
         while let Some(event) = heard.recv().await {
@@ -142,7 +144,8 @@ async fn turn(
         loop {
             match commands.recv().await {
                 Some(AgentCommand::Interrupt) => stopper.stop(),
-                Some(AgentCommand::Answer { .. } | AgentCommand::Configure(_)) => {}
+                Some(AgentCommand::Answer { input, decision }) => desk.decide(input, decision),
+                Some(AgentCommand::Configure(_)) => {}
                 // The session host sends one turn at a time; if it ever sends two, none is lost, and a flood finds no ear.
                 Some(AgentCommand::Turn { text, .. }) => {
                     waiting.push_back(text);
@@ -186,10 +189,21 @@ fn agent_event(event: EngineEvent) -> AgentEvent {
         }
         EngineEvent::ToolStarted(tool) => AgentEvent::Said(Said::Tool(tool)),
         EngineEvent::ToolFinished(result) => AgentEvent::Said(Said::Result(result)),
+        EngineEvent::Asked(question) => AgentEvent::Asked(Box::new(asked(*question))),
         EngineEvent::Plan(plan) => AgentEvent::Said(Said::Plan(plan)),
         EngineEvent::Usage(usage) => AgentEvent::Said(Said::Usage(usage)),
         EngineEvent::Notice(notice) => AgentEvent::Said(Said::Notice(notice)),
     }
+}
+
+fn asked(question: Question) -> Asked {
+    let subject = question.subject.map(|subject| Subject {
+        tool: subject.tool.to_owned(),
+        class: subject.class,
+        command: subject.command,
+        paths: subject.paths,
+    });
+    Asked { input: question.input, matter: question.matter, subject, grant: question.grant }
 }
 
 fn settings(engine: &Engine) -> Settings {

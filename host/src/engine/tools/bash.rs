@@ -11,7 +11,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::sync::mpsc;
 
 use super::bounded::Bounded;
-use super::{EngineEvent, Outcome, Running, Tools};
+use super::{EngineEvent, Outcome, RunCommand, Running, Tools};
 use crate::engine::policy::command::Harmless;
 use crate::process::{self, Environment, Owned, Spec};
 use crate::text::{Decoder, Stripper};
@@ -34,14 +34,41 @@ enum Ending {
     Stopped,
 }
 
+/// A program with its arguments and its time.
+pub(super) struct Command {
+    program: OsString,
+    arguments: Vec<OsString>,
+    limit: Duration,
+}
+
+impl Command {
+    /// Exactly these words, without a shell.
+    pub(super) fn of(harmless: &Harmless) -> Self {
+        Self {
+            program: OsString::from(harmless.program()),
+            arguments: harmless.arguments().iter().map(OsString::from).collect(),
+            limit: harmless.limit(),
+        }
+    }
+
+    /// A line for a shell, which a person has seen whole.
+    pub(super) fn shell(command: &RunCommand) -> Self {
+        Self {
+            program: OsString::from("bash"),
+            arguments: ["--noprofile", "--norc", "-c", &command.command].map(OsString::from).to_vec(),
+            limit: command.seconds(),
+        }
+    }
+}
+
 /// Runs a command to its end.
-pub(super) async fn run(tools: &Tools, command: &Harmless, mut running: Running) -> Outcome {
+pub(super) async fn run(tools: &Tools, command: &Command, mut running: Running) -> Outcome {
     if running.stop.is_stopped() {
         return Outcome::interrupted();
     }
     let spec = Spec {
-        program: OsString::from(command.program()),
-        arguments: command.arguments().iter().map(OsString::from).collect(),
+        program: command.program.clone(),
+        arguments: command.arguments.clone(),
         working_directory: tools.workspace.root().to_path_buf(),
         environment: Environment::Inherited(environment(tools)),
         run: tools.run,
@@ -61,7 +88,7 @@ pub(super) async fn run(tools: &Tools, command: &Harmless, mut running: Running)
     let mut output = Output { pieces, text: Bounded::new(limits::RESULT_BYTES), is_over: false };
     let mut stop = running.stop.clone();
     let ending = {
-        let limit = tokio::time::sleep(command.limit());
+        let limit = tokio::time::sleep(command.limit);
         tokio::pin!(limit);
         let work = async {
             // The streams end with the tree, so all output is there once it is gone; a program that closes them early is waited for.
@@ -87,7 +114,7 @@ pub(super) async fn run(tools: &Tools, command: &Harmless, mut running: Running)
         }
         Ending::TimeLimit => {
             let exit = end(&mut owned, &mut output, &mut running).await;
-            let mark = format!("(ended after {} seconds: time limit)", command.limit().as_secs());
+            let mark = format!("(ended after {} seconds: time limit)", command.limit.as_secs());
             output.finish(ResultStatus::Error, exit, Some(&mark))
         }
         Ending::Stopped => {

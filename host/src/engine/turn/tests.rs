@@ -29,6 +29,7 @@ fn world(script: &str) -> World {
         max_steps: MAX_STEPS,
         conversation: Conversation::default(),
         store: Store::beside(directory.path()),
+        desk: Desk::default(),
     };
     World { _directory: directory, engine }
 }
@@ -76,6 +77,7 @@ fn results(events: &[EngineEvent]) -> Vec<&str> {
             | EngineEvent::Assistant(_)
             | EngineEvent::Abandoned(_)
             | EngineEvent::ToolStarted(_)
+            | EngineEvent::Asked(_)
             | EngineEvent::Plan(_)
             | EngineEvent::Usage(_)
             | EngineEvent::Notice(_) => None,
@@ -109,13 +111,14 @@ async fn tools_run_until_the_model_calls_none() {
             EngineEvent::Usage(_) => "usage",
             EngineEvent::Delta { .. }
             | EngineEvent::Abandoned(_)
+            | EngineEvent::Asked(_)
             | EngineEvent::Plan(_)
             | EngineEvent::Notice(_) => "other",
         })
         .collect();
     assert_eq!(
         kinds,
-        ["thinking", "assistant", "started", "started", "finished", "finished", "usage", "assistant"]
+        ["thinking", "assistant", "started", "started", "finished", "finished", "assistant", "usage"]
     );
     let messages = saved(&world);
     let [Message::User { .. }, Message::Assistant { thinking, calls, .. }, Message::Assistant { text, .. }] =
