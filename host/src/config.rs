@@ -1,5 +1,6 @@
 //! `config.toml`: what a person may set, every key with its default; an unknown key is an error that names it (wire §10).
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -32,6 +33,8 @@ pub struct Config {
     pub claude: Claude,
     /// The `aura` harness.
     pub aura: Aura,
+    /// Agents that speak ACP, by the word that chooses them: changes to the presets, and agents of one's own.
+    pub harness: BTreeMap<String, AcpAgent>,
 }
 
 impl Default for Config {
@@ -45,6 +48,7 @@ impl Default for Config {
             gate: Gate::default(),
             claude: Claude::default(),
             aura: Aura::default(),
+            harness: BTreeMap::new(),
         }
     }
 }
@@ -121,6 +125,20 @@ pub enum OtherProvider {
 pub struct Claude {
     /// The program; `claude` on the PATH where none is set.
     pub program: Option<PathBuf>,
+}
+
+/// An agent that speaks the Agent Client Protocol.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct AcpAgent {
+    /// The program and its arguments; a preset has its own.
+    pub command: Vec<String>,
+    /// The mode in which it asks before it acts; it is set at each start and verified.
+    pub mode: Option<String>,
+    /// It always asks before it acts, although it has no mode that says so.
+    pub asks: bool,
+    /// Variables that are set for it.
+    pub env: BTreeMap<String, String>,
 }
 
 /// The `aura` harness.

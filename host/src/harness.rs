@@ -21,6 +21,7 @@ use tokio::sync::mpsc;
 use crate::config::{Config, Permissions};
 use crate::home::Home;
 
+pub mod acp;
 pub mod claude;
 pub mod engine;
 
@@ -36,7 +37,7 @@ pub type Later<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// A coding agent that a session host can run.
 pub trait Harness: Send + Sync {
     /// The word by which it is chosen, as in `aude start --harness WORD`.
-    fn name(&self) -> &'static str;
+    fn name(&self) -> &str;
 
     /// What it can do; a client offers nothing else.
     fn abilities(&self) -> Abilities;
@@ -48,16 +49,18 @@ pub trait Harness: Send + Sync {
     fn open(&self, opening: Opening) -> Later<'_, Result<Agent, OpenError>>;
 }
 
-/// The harnesses of this version.
+/// The harnesses of this version and of the configuration; what is built in first.
 #[must_use]
-pub fn all() -> Vec<Arc<dyn Harness>> {
-    vec![Arc::new(claude::ClaudeHarness), Arc::new(engine::Aura)]
+pub fn all(config: &Config) -> Vec<Arc<dyn Harness>> {
+    let mut all: Vec<Arc<dyn Harness>> = vec![Arc::new(claude::ClaudeHarness), Arc::new(engine::Aura)];
+    all.extend(acp::all(config));
+    all
 }
 
-/// The harness of that word, if this version has it.
+/// The harness of that word, if there is one.
 #[must_use]
-pub fn by_name(word: &str) -> Option<Arc<dyn Harness>> {
-    all().into_iter().find(|harness| harness.name() == word)
+pub fn by_name(word: &str, config: &Config) -> Option<Arc<dyn Harness>> {
+    all(config).into_iter().find(|harness| harness.name() == word)
 }
 
 /// A place for a probe alone, outside any session.

@@ -99,9 +99,14 @@ async fn look_around(here: &Here, looks: &mut Vec<Look>) {
         if has_page { "the page is built in" } else { "this build has no page for browsers" }.into(),
         remedy,
     );
+    let harnesses = harness::all(&config);
     let place = harness::probe_place(&here.home, config);
-    for harness in harness::all() {
+    for harness in harnesses {
         let finding = harness.probe(&place).await;
+        // Nobody has all of the agents that could be there.
+        if finding == Finding::NotFound && harness::acp::is_preset(harness.name()) {
+            continue;
+        }
         let (sentence, remedy) = explain(harness.name(), &finding);
         look(harness.name(), finding == Finding::Ok, sentence, remedy);
     }

@@ -45,7 +45,7 @@ impl Listen {
             .build()
             .map_err(|error| CliError::failed(format!("the listener could not start: {error}")))?;
         let options = Options {
-            harnesses: harness::all().iter().map(|harness| harness.name().to_owned()).collect(),
+            harnesses: harness::all(&config).iter().map(|harness| harness.name().to_owned()).collect(),
             host_program: None,
         };
         runtime.block_on(async {

@@ -120,8 +120,9 @@ pub(super) async fn begin(here: &Here, start: request::Start) -> Result<(Record,
 /// The harness where none was asked for: Claude Code when it may run, else the built-in one.
 pub(super) async fn default_harness(here: &Here) -> Result<String, CliError> {
     let config = Config::read(&here.home.configuration())?;
+    let harnesses = harness::all(&config);
     let place = harness::probe_place(&here.home, config);
-    for harness in harness::all() {
+    for harness in harnesses {
         if harness.probe(&place).await == shared::gate::Finding::Ok {
             return Ok(harness.name().to_owned());
         }

@@ -2,12 +2,14 @@
 
 mod driver;
 mod handshake;
-mod lines;
+pub(super) mod lines;
 mod mapping;
 mod probe;
 mod tools;
-mod trace;
+pub(super) mod trace;
 mod wire;
+
+pub(super) use wire::read as read_json;
 
 use shared::gate::Finding;
 use shared::status::Exit;

@@ -85,9 +85,9 @@ fn try_run(home: &Home, session: SessionId, purpose: Purpose) -> Result<(), Host
     process::become_subreaper()?;
     let paths = home.session(session);
     let facts = read_facts(&paths.record(), session)?;
-    let harness =
-        harness::by_name(&facts.harness).ok_or_else(|| HostError::Harness(facts.harness.clone()))?;
     let config = Config::read(&home.configuration())?;
+    let harness =
+        harness::by_name(&facts.harness, &config).ok_or_else(|| HostError::Harness(facts.harness.clone()))?;
     let mut retrace = Retrace::new(facts.clone());
     let opened = Writer::open(&paths.log(), &mut |number, line| retrace.look(number, line));
     let opened = opened.map_err(|error| {

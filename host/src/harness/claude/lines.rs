@@ -9,7 +9,7 @@ const READ_BYTES: usize = 64 * 1024;
 
 /// What came.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Read {
+pub(in crate::harness) enum Read {
     /// A line, without its end.
     Line(Vec<u8>),
     /// A line that was too long; it is gone.
@@ -20,7 +20,7 @@ pub(super) enum Read {
 
 /// Reads lines. A call of [`Self::next`] may be dropped at any time and nothing is lost.
 #[derive(Debug)]
-pub(super) struct Lines<R> {
+pub(in crate::harness) struct Lines<R> {
     source: R,
     buffer: Vec<u8>,
     /// Bytes at the start of the buffer that hold no line end.
@@ -30,12 +30,12 @@ pub(super) struct Lines<R> {
 }
 
 impl<R: AsyncRead + Unpin> Lines<R> {
-    pub(super) fn new(source: R) -> Self {
+    pub(in crate::harness) fn new(source: R) -> Self {
         Self { source, buffer: Vec::new(), searched: 0, is_skipping: false, is_ended: false }
     }
 
     /// The next line.
-    pub(super) async fn next(&mut self) -> Read {
+    pub(in crate::harness) async fn next(&mut self) -> Read {
         loop {
             if let Some(end) = self.buffer[self.searched..].iter().position(|byte| *byte == b'\n') {
                 let end = self.searched + end;

@@ -15,11 +15,11 @@ pub(super) const FILE: &str = "claude-trace.txt";
 
 /// A bounded trace that several tasks write to.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Trace(Arc<Mutex<VecDeque<u8>>>);
+pub(in crate::harness) struct Trace(Arc<Mutex<VecDeque<u8>>>);
 
 impl Trace {
     /// Keeps the start of a line, with the reason.
-    pub(super) fn line(&self, reason: &str, line: &[u8]) {
+    pub(in crate::harness) fn line(&self, reason: &str, line: &[u8]) {
         let kept = &line[..line.len().min(LINE_BYTES)];
         self.bytes(format!("[{reason}, {} bytes] ", line.len()).as_bytes());
         self.bytes(kept);
@@ -27,7 +27,7 @@ impl Trace {
     }
 
     /// Keeps bytes as they came; the oldest give way.
-    pub(super) fn bytes(&self, bytes: &[u8]) {
+    pub(in crate::harness) fn bytes(&self, bytes: &[u8]) {
         let bytes = &bytes[bytes.len().saturating_sub(KEPT_BYTES)..];
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let excess = (kept.len() + bytes.len()).saturating_sub(KEPT_BYTES);
@@ -36,13 +36,18 @@ impl Trace {
     }
 
     /// Writes it to the session's directory, if there is anything. Failing to is no failure of the agent.
-    pub(super) fn save(&self, session_directory: &Path) {
+    pub(in crate::harness) fn save(&self, session_directory: &Path) {
+        self.save_as(&session_directory.join(FILE));
+    }
+
+    /// Writes it to this file, as [`Trace::save`] does.
+    pub(in crate::harness) fn save_as(&self, file: &Path) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.is_empty() {
             return;
         }
-        if let Err(error) = files::write_private(&session_directory.join(FILE), kept.make_contiguous()) {
-            tracing::warn!(%error, "the trace of claude could not be kept");
+        if let Err(error) = files::write_private(file, kept.make_contiguous()) {
+            tracing::warn!(%error, "the trace of an agent could not be kept");
         }
     }
 }

@@ -297,7 +297,7 @@ pub(super) struct AgentName {
 ///
 /// # Errors
 /// When it is no JSON.
-pub(super) fn read(line: &[u8]) -> Result<Value, serde_json::Error> {
+pub(in crate::harness) fn read(line: &[u8]) -> Result<Value, serde_json::Error> {
     match serde_json::from_slice(line) {
         Ok(value) => Ok(value),
         Err(_) => serde_json::from_str(&without_lone_surrogates(&String::from_utf8_lossy(line))),
