@@ -31,6 +31,7 @@ mod traffic;
 mod wire;
 
 pub use bind::{BindError, Holder};
+pub use sessions::unreadable;
 
 use authority::Authorities;
 use bind::Door;

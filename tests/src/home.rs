@@ -197,10 +197,11 @@ impl TestHome {
         endpoint.parse().expect("an endpoint")
     }
 
-    /// All entries of a session's log, as they stand in the file.
+    /// All entries of a session's log, as they stand in the file; damaged lines are left out.
     #[must_use]
     pub fn log(&self, session: SessionId) -> Vec<Entry> {
-        let text = fs::read_to_string(self.home().session(session).log()).unwrap_or_default();
+        let content = fs::read(self.home().session(session).log()).unwrap_or_default();
+        let text = String::from_utf8_lossy(&content);
         let complete = text.rfind('\n').map_or("", |end| &text[..end]);
         complete.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
     }

@@ -14,7 +14,7 @@ use shared::status::Phase;
 use tokio::sync::mpsc;
 use tokio::time::{Duration, Instant};
 
-use super::connect::Here;
+use super::connect::{Here, Tries, ask_again};
 use super::error::CliError;
 use super::follow::{Follow, Seen};
 use super::inputs::{Inputs, choices, is_open, question, typed};
@@ -60,6 +60,7 @@ pub(super) async fn attach(
         json: options.json,
         is_busy,
         pending: BTreeMap::new(),
+        tries: Tries::default(),
         inputs: Inputs::default(),
         prompted: None,
         answers: BTreeMap::new(),
@@ -74,6 +75,8 @@ struct View {
     is_busy: bool,
     /// What was typed and is not taken yet; sent again with its id after a broken link.
     pending: BTreeMap<SubmissionId, String>,
+    /// How often in a row a turn was sent again because the session's process went away.
+    tries: Tries,
     /// What waits for a decision.
     inputs: Inputs,
     /// The input whose choices stand on the screen.
@@ -212,6 +215,12 @@ impl View {
             Seen::Delta(delta) if !self.json => output::text(&self.renderer.delta(&delta)),
             Seen::Delta(_) => {}
             Seen::Answer(id, response) => {
+                if let Some(text) = self.pending.get(&id)
+                    && ask_again(&mut self.tries, &response).await
+                {
+                    return follow.send(submission(id, text.clone())).await;
+                }
+                self.tries = Tries::default();
                 let was_pending = self.pending.remove(&id).is_some() || self.answers.contains_key(&id);
                 if was_pending && !matches!(response, Open::Known(Response::Taken(_))) {
                     output::error(&CliError::from_response(&response));

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use shared::channel::StaticKey;
+use shared::failure::Fault;
 use shared::frame::{
     Frame, Hello, HelloMachine, HelloSession, ListenerBody, Machine, OpenerBody, Welcome, WelcomeSession,
 };
@@ -10,6 +11,7 @@ use shared::ids::{FrameId, LogId, SessionId};
 use shared::kind::{Empty, Open};
 use shared::record::Record;
 use shared::request::{Request, Response};
+use tokio::time::sleep;
 
 use super::error::CliError;
 use crate::client::{Address, Link};
@@ -160,10 +162,46 @@ pub(super) async fn answer(
         .hint("try again; nothing runs twice"))
 }
 
+/// How often something that may come twice is asked again by itself, when the session's process went away before it answered.
+const TRIES: u32 = 5;
+/// The first pause before that; each later one is twice as long.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+
+/// Says whether to ask again with the same id: it pauses, and takes one try off those that are left.
+pub(super) async fn ask_again(tries: &mut Tries, response: &Open<Response>) -> bool {
+    let Open::Known(Response::Failed(failed)) = response else { return false };
+    if !failed.word.is(&Fault::HostGone) || tries.made >= TRIES {
+        return false;
+    }
+    sleep(FIRST_PAUSE * (1 << tries.made)).await;
+    tries.made += 1;
+    true
+}
+
+/// The tries that were made for one thing.
+#[derive(Debug, Default)]
+pub(super) struct Tries {
+    made: u32,
+}
+
+/// Asks the machine for something that may come twice, again where the session's process went away before it answered.
+pub(super) async fn request_again(link: &mut Link, wish: Request) -> Result<Response, CliError> {
+    let mut tries = Tries::default();
+    loop {
+        let response = ask(link, Frame::new(clock::now(), OpenerBody::Request(wish.clone())), |_| {}).await?;
+        if !ask_again(&mut tries, &response).await {
+            return judged(response);
+        }
+    }
+}
+
 /// Asks the machine for something and gives the response.
 pub(super) async fn request(link: &mut Link, request: Request) -> Result<Response, CliError> {
     let frame = Frame::new(clock::now(), OpenerBody::Request(request));
-    let response = ask(link, frame, |_| {}).await?;
+    judged(ask(link, frame, |_| {}).await?)
+}
+
+fn judged(response: Open<Response>) -> Result<Response, CliError> {
     match response {
         Open::Known(Response::Refused(_) | Response::Failed(_)) | Open::Unknown(_) => {
             Err(CliError::from_response(&response))

@@ -91,6 +91,18 @@ async fn look_around(here: &Here, looks: &mut Vec<Look>) {
         Ok(None) => look("listener", false, "does not run".into(), Some("`aude up` starts it".into())),
         Err(error) => look("listener", false, error.to_string(), None),
     }
+    for (session, problem) in listener::unreadable(&here.home) {
+        let record = here.home.session(session).record();
+        look(
+            "session",
+            false,
+            format!("{session} cannot be shown: {problem}"),
+            Some(format!(
+                "mend {}, then `aude down` and `aude up`; nothing of it was deleted",
+                record.display()
+            )),
+        );
+    }
     let has_page = listener::has_page();
     let remedy = (!has_page).then(|| "build it with `cargo xtask up`".to_owned());
     look(

@@ -11,7 +11,7 @@ use shared::limits;
 use shared::request::Response;
 use shared::status::Fate;
 
-use super::connect::Here;
+use super::connect::{Here, Tries, ask_again};
 use super::error::{CliError, Code};
 use super::follow::{Follow, Seen};
 use super::output;
@@ -94,9 +94,15 @@ impl Wait {
         };
         follow.send(frame()).await;
         let mut early = Vec::new();
+        let mut tries = Tries::default();
         let response = loop {
             match follow.next().await? {
-                Seen::Answer(id, response) if id == self.id => break response,
+                Seen::Answer(id, response) if id == self.id => {
+                    if !ask_again(&mut tries, &response).await {
+                        break response;
+                    }
+                    follow.send(frame()).await;
+                }
                 Seen::Failed(Some(id), detail) if id == self.id => return Err(CliError::failed(detail)),
                 Seen::Back { .. } => follow.send(frame()).await,
                 Seen::Entry(entry) => early.push(entry),

@@ -9,7 +9,7 @@ use shared::record::Record;
 use shared::request::{self, Request, Response};
 
 use super::attach::{self, Attach};
-use super::connect::{Here, request};
+use super::connect::{Here, request_again};
 use super::error::CliError;
 use super::{output, send};
 use crate::config::Config;
@@ -107,7 +107,7 @@ impl Start {
 /// Starts a session; gives its record, and whether it is new.
 pub(super) async fn begin(here: &Here, start: request::Start) -> Result<(Record, bool, Response), CliError> {
     let (mut link, _) = here.machine().await?;
-    let response = request(&mut link, Request::Start(Box::new(start))).await?;
+    let response = request_again(&mut link, Request::Start(Box::new(start))).await?;
     if let Response::Started(record) = &response {
         return Ok((record.as_ref().clone(), true, response));
     }

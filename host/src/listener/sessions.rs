@@ -205,6 +205,18 @@ fn load(home: &Home, id: SessionId, changed: &watch::Sender<u64>) -> Option<Arc<
     Some(session)
 }
 
+/// The sessions of a home that no listener can show, each with what is wrong with it.
+#[must_use]
+pub fn unreadable(home: &Home) -> Vec<(SessionId, String)> {
+    let folders = std::fs::read_dir(home.sessions()).into_iter().flatten().flatten();
+    let ids = folders.filter_map(|folder| folder.file_name().to_str()?.parse::<SessionId>().ok());
+    let looked_at = ids.map(|id| (id, home.session(id).record()));
+    looked_at
+        .filter(|(_, record)| record.exists())
+        .filter_map(|(id, record)| Some((id, read_facts(&record, id).err()?)))
+        .collect()
+}
+
 fn read_facts(path: &std::path::Path, id: SessionId) -> Result<Facts, String> {
     let content = files::read_private(path, RECORD_BYTES).map_err(|error| error.to_string())?;
     let content = content.ok_or("it has no record.json")?;
