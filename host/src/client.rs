@@ -177,9 +177,11 @@ impl Link {
 
     /// Why the link ended; call it when [`Link::frames`] has ended, otherwise it closes the link.
     pub async fn closed(self) -> Closed {
-        drop(self.sender);
-        drop(self.frames);
-        self.driver.await.unwrap_or_else(|error| Closed::Broken(error.to_string()))
+        let Self { sender, mut frames, driver } = self;
+        drop(sender);
+        // Where nobody took what arrived, what we have to say would not go out.
+        while frames.recv().await.is_some() {}
+        driver.await.unwrap_or_else(|error| Closed::Broken(error.to_string()))
     }
 }
 

@@ -19,8 +19,8 @@ pub use index::{Mark, Select};
 pub use reader::{Cursor, Line, Reader, Through};
 pub use writer::{Opened, Writer};
 
-/// The longest line, in bytes without `\n`: the wire's bound of a line (wire §2), which no entry can pass.
-pub const LINE_LIMIT: usize = shared::limits::LINE_BYTES;
+/// The longest line, in bytes without `\n`: an entry that a frame can carry (wire §2).
+pub const LINE_LIMIT: usize = shared::limits::ENTRY_BYTES;
 
 /// Why a log cannot be written or read.
 #[derive(Debug, thiserror::Error)]

@@ -40,6 +40,13 @@ chunk = 1
 chunk_delay = 500
 
 [[step]]
+match = "tool*"
+calls = [
+  { tool = "bash", input = { command = "sleep 0003" } },
+  { tool = "bash", input = { command = "sleep 54321" } },
+]
+
+[[step]]
 match = "long*"
 text = "0123456789 0123456789 0123456789 0123456789 é 0123456789 0123456789"
 chunk = 3
@@ -450,4 +457,131 @@ async fn a_full_disk_is_said_and_the_session_goes_on_when_there_is_room() {
     assert!(lifted.unwrap().success());
     assert_eq!(link.submit("b", &large).await, taken());
     machine.until_story(&["settled a \"answered\"", "user b", "settled b \"answered\""]).await;
+}
+
+/// The most bytes that a file of the process may have; it stands for the room on the disk.
+fn room(host: &Host, bytes: &str) {
+    let mut command = Command::new("prlimit");
+    command.args([format!("--fsize={bytes}:unlimited"), "--pid".to_owned(), host.0.id().to_string()]);
+    assert!(command.status().unwrap().success());
+}
+
+#[tokio::test]
+async fn a_revocation_waits_for_the_disk_and_a_budget_does_not() {
+    let machine = Machine::new();
+    let mut command = Command::new("sh");
+    let script = format!("trap '' XFSZ; exec '{}' \"$@\"", env!("CARGO_BIN_EXE_aude"));
+    command.args(["-c", &script, "sh", "host", "--session", &machine.session.to_string()]);
+    let host = machine.spawn(command);
+    let mut link = machine.link().await;
+    let device = StaticKey::generate().unwrap().fingerprint();
+    let origin =
+        |device| Some(Origin { connection: ConnectionId::random(), name: "phone".to_owned(), device });
+    let first = Submission { text: "tool".to_owned(), budget: Some(7), origin: origin(None) };
+    let first = link.send("a".parse().unwrap(), ListenerBody::Submission(first)).await;
+    assert_eq!(link.answer(&first).await, taken());
+    let second = Submission { text: "quick".to_owned(), budget: None, origin: origin(Some(device)) };
+    let second = link.send("b".parse().unwrap(), ListenerBody::Submission(second)).await;
+    assert_eq!(link.answer(&second).await, taken());
+    let is_running = |seconds: &str| {
+        let wanted = format!("sleep\0{seconds}\0");
+        std::fs::read_dir("/proc").unwrap().flatten().any(|process| {
+            std::fs::read(process.path().join("cmdline")).is_ok_and(|line| line.ends_with(wanted.as_bytes()))
+        })
+    };
+    let end = Instant::now() + PATIENCE;
+    while !is_running("0003") {
+        assert!(Instant::now() < end, "the tool does not run");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+
+    // From here on nothing can be logged, not even the result of the first tool.
+    room(&host, "1");
+    while !is_running("54321") {
+        assert!(Instant::now() < end, "the agent does not go on");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let revoke = Request::Revoke(shared::request::Revoke { device: shared::request::Device::One(device) });
+    let revoked = link.send(FrameId::random(), ListenerBody::Request(revoke)).await;
+    while is_running("54321") {
+        assert!(Instant::now() < end, "the budget is over, and the tool still runs");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    room(&host, "unlimited");
+    assert_eq!(link.answer(&revoked).await, taken(), "it was not lost");
+    let end =
+        ["settled b {\"dropped\":{\"reason\":\"revoked\"}}", "settled a {\"ran\":{\"reason\":\"budget\"}}"];
+    machine.until_story(&end).await;
+}
+
+#[tokio::test]
+async fn what_was_taken_of_a_device_that_was_revoked_meanwhile_never_runs() {
+    let machine = Machine::new();
+    let mut host = machine.host(&[]);
+    let mut link = machine.link().await;
+    assert_eq!(link.submit("a", "slow").await, taken());
+    let device = StaticKey::generate().unwrap().fingerprint();
+    let origin =
+        Some(Origin { connection: ConnectionId::random(), name: "phone".to_owned(), device: Some(device) });
+    let submission = Submission { text: "quick".to_owned(), budget: None, origin };
+    let id = link.send("b".parse().unwrap(), ListenerBody::Submission(submission)).await;
+    assert_eq!(link.answer(&id).await, taken());
+    assert_eq!(link.submit("c", "quick").await, taken());
+    host.signal(Signal::SIGKILL);
+    host.exit().await;
+    drop(link);
+
+    // Nobody lists the device, and no listener says a word to the new host.
+    let _next = machine.host(&["--reconcile"]);
+    let story = [
+        "settled a {\"ran\":{\"reason\":\"lost\"}}",
+        "settled b {\"dropped\":{\"reason\":\"revoked\"}}",
+        "ended \"died\"",
+        "began",
+        "settled c \"answered\"",
+    ];
+    machine.until_story(&story).await;
+}
+
+#[tokio::test]
+async fn the_last_answer_of_a_host_is_heard_also_by_a_listener_that_talks_on() {
+    let machine = Machine::new();
+    let mut host = machine.host(&[]);
+    let mut link = machine.link().await;
+    machine.until_story(&["began"]).await;
+    let stop = ListenerBody::Request(Request::Stop(machine.session));
+    let frame = Frame { id: FrameId::random(), timestamp: host::clock::now(), reply_to: None, body: stop };
+    link.machine.send(&frame).unwrap();
+    for _ in 0..300 {
+        let body = ListenerBody::Interrupt(Interrupt::default());
+        let more = Frame { id: FrameId::random(), timestamp: host::clock::now(), reply_to: None, body };
+        link.machine.send(&more).unwrap();
+    }
+    link.flush().await;
+    assert_eq!(link.answer(&frame.id).await, taken());
+    assert_eq!(host.exit().await, Some(0));
+}
+
+#[tokio::test]
+async fn a_line_that_no_frame_can_carry_is_damaged_for_the_host_too() {
+    let machine = Machine::new();
+    let line = |number: u64, length: usize| {
+        let start = format!(
+            r#"{{"kind":"notice","level":"info","sequence":{number},"timestamp":"2026-01-01T12:00:00.000Z","text":""#
+        );
+        format!("{start}{}\"}}\n", "x".repeat(length - start.len() - 2))
+    };
+    let bound = shared::limits::ENTRY_BYTES;
+    files::write_private(&machine.log_path(), (line(1, bound) + &line(2, bound + 1)).as_bytes()).unwrap();
+    let _host = machine.host(&[]);
+    let end = Instant::now() + PATIENCE;
+    let notice = loop {
+        let text = std::fs::read_to_string(machine.log_path()).unwrap();
+        if let Some(line) = text.lines().nth(2) {
+            break serde_json::from_str::<Value>(line).unwrap();
+        }
+        assert!(Instant::now() < end, "the host says nothing");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    };
+    assert!(notice["text"].as_str().unwrap().contains("1 line cannot be read (line 2)"), "{notice}");
 }

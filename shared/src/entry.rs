@@ -7,8 +7,9 @@ use serde_json::{Map, Value};
 use crate::fingerprint::Fingerprint;
 use crate::gate::Gate;
 use crate::ids::{ConnectionId, InputId, PartId, SubmissionId};
-use crate::json::{integer, present, present_integer};
+use crate::json::{integer, present, present_integer, read_object_within};
 use crate::kind::{Empty, Open, kinds};
+use crate::limits;
 use crate::request::AnswerChoice;
 use crate::settings::Settings;
 use crate::status::{Began, Ended, Exit, Settled, Status};
@@ -387,6 +388,46 @@ pub struct Resolved {
     pub text: Option<String>,
 }
 
+impl Entry {
+    /// The entry that line `number` of a log holds; `None` where the line is damaged: no entry, at the wrong place, or one that no frame could
+    /// carry. Host and listener judge alike.
+    #[must_use]
+    pub fn of_line(number: u64, line: &str) -> Option<Self> {
+        if line.len() > limits::ENTRY_BYTES {
+            return None;
+        }
+        let object = read_object_within(line.as_bytes(), limits::ENTRY_DEPTH).ok()?;
+        let entry: Self = serde_json::from_value(object.into()).ok()?;
+        (entry.sequence == number).then_some(entry)
+    }
+
+    /// The entry as a line of a log; `None` where [`Entry::of_line`] would not take it back for its size or depth.
+    #[must_use]
+    pub fn to_line(&self) -> Option<Vec<u8>> {
+        let line = serde_json::to_vec(self).ok()?;
+        (line.len() <= limits::ENTRY_BYTES && depth(&line) <= limits::ENTRY_DEPTH).then_some(line)
+    }
+}
+
+/// The nesting of a text that is JSON.
+fn depth(json: &[u8]) -> usize {
+    let (mut now, mut most, mut is_text, mut is_escaped) = (0_usize, 0, false, false);
+    for byte in json {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' if is_text => is_escaped = true,
+            b'"' => is_text = !is_text,
+            b'{' | b'[' if !is_text => {
+                now += 1;
+                most = now.max(most);
+            }
+            b'}' | b']' if !is_text => now = now.saturating_sub(1),
+            _ => {}
+        }
+    }
+    most
+}
+
 impl Event {
     /// The word of the kind.
     #[must_use]
@@ -535,6 +576,36 @@ mod tests {
         let wrong =
             json!({"kind": "user", "sequence": 3, "timestamp": "2026-01-01T12:00:00.000Z", "text": 5});
         assert!(serde_json::from_value::<Entry>(wrong).is_err());
+    }
+
+    #[test]
+    fn what_is_written_as_a_line_is_read_as_one_up_to_the_bounds() {
+        let entry = |input: Value| Entry {
+            sequence: 3,
+            timestamp: Timestamp::from_milliseconds(1),
+            event: Known::Tool(Tool {
+                call: PartId::from_harness("c"),
+                name: "\\\"[{".to_owned(),
+                title: String::new(),
+                class: ToolClass::Other.into(),
+                input,
+            })
+            .into(),
+        };
+        let nested = |depth: usize| (1..depth).fold(json!([]), |inner, _| json!([inner]));
+        for (depth, fits) in [(limits::ENTRY_DEPTH - 1, true), (limits::ENTRY_DEPTH, false)] {
+            let entry = entry(nested(depth));
+            assert_eq!(entry.to_line().is_some(), fits);
+            let text = serde_json::to_string(&entry).unwrap();
+            assert_eq!(Entry::of_line(3, &text), fits.then_some(entry));
+        }
+        let around = entry(json!("")).to_line().unwrap().len();
+        for (length, fits) in [(limits::ENTRY_BYTES, true), (limits::ENTRY_BYTES + 1, false)] {
+            let entry = entry(json!("x".repeat(length - around)));
+            assert_eq!(entry.to_line().is_some(), fits);
+            let text = serde_json::to_string(&entry).unwrap();
+            assert_eq!(Entry::of_line(3, &text), fits.then_some(entry));
+        }
     }
 
     #[test]

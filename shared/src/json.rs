@@ -57,11 +57,19 @@ impl JsonError {
 /// # Errors
 /// When the line breaks a rule of strict reading (wire §2, "Framing").
 pub fn read_object(line: &[u8]) -> Result<Map<String, Value>, JsonError> {
+    read_object_within(line, limits::JSON_DEPTH)
+}
+
+/// [`read_object`] for an object that something else will stand around: nested at most so deep.
+///
+/// # Errors
+/// When the line breaks a rule of strict reading.
+pub fn read_object_within(line: &[u8], depth: usize) -> Result<Map<String, Value>, JsonError> {
     let text = std::str::from_utf8(line).map_err(|_| JsonError::Encoding)?;
     if !text.starts_with('{') || !text.ends_with('}') {
         return Err(JsonError::Shape);
     }
-    match read_value(text, limits::JSON_DEPTH)? {
+    match read_value(text, depth)? {
         Value::Object(object) => Ok(object),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
             Err(JsonError::Shape)

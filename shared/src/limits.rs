@@ -6,6 +6,10 @@ pub const LINE_BYTES: usize = 8 * 1024 * 1024;
 pub const HELLO_BYTES: usize = 16 * 1024;
 /// Nesting of JSON in a frame; the frame's own object is depth 1.
 pub const JSON_DEPTH: usize = 64;
+/// An entry as logged, in bytes without its `\n`: what a frame adds to carry it is less than 256 bytes, and the frame must fit a line.
+pub const ENTRY_BYTES: usize = LINE_BYTES - 256;
+/// Nesting of JSON in an entry as logged: the frame that carries it is one level more.
+pub const ENTRY_DEPTH: usize = JSON_DEPTH - 1;
 /// The largest integer that every client can hold exactly, 2^53 − 1.
 pub const INTEGER_MAX: u64 = (1 << 53) - 1;
 /// A Noise message, in bytes: the Noise specification's own bound.

@@ -24,12 +24,16 @@ use crate::config::{Config, ConfigError};
 use crate::files::{self, FilesError};
 use crate::harness::{self, Place};
 use crate::home::Home;
-use crate::identity;
-use crate::log::{LINE_LIMIT, LogError, Writer};
+use crate::identity::{self, Peers, PeersError};
+use crate::log::{LogError, Writer};
 use crate::process;
 
 /// Inputs of one round: enough to share an fdatasync among many, few enough that none waits long.
 const ROUND: usize = 256;
+/// Inputs that wait for a disk that refuses; more than a round has, so that an idle host takes whole rounds.
+const PARKED: usize = 2 * ROUND;
+/// Entries that may be owed to the log: the end of one turn, with all that is open in it, and some more.
+const OWED: usize = 128;
 /// The pause after which a disk that refused is tried again.
 const RETRY: Duration = Duration::from_millis(500);
 /// How long a host that is to end waits for a disk that refuses; then it ends without a last word.
@@ -52,6 +56,8 @@ enum HostError {
     Harness(String),
     #[error(transparent)]
     Files(#[from] FilesError),
+    #[error(transparent)]
+    Peers(#[from] PeersError),
     #[error(transparent)]
     Config(#[from] ConfigError),
     #[error(transparent)]
@@ -97,7 +103,14 @@ fn try_run(home: &Home, session: SessionId, purpose: Purpose) -> Result<(), Host
             error.into()
         }
     })?;
-    let restart = retrace.finish(&opened.damage);
+    let mut restart = retrace.finish(&opened.damage);
+    let owner = identity::machine_key(home).ok().map(|key| key.fingerprint());
+    if restart.waiting.iter().any(|waiting| waiting.origin.device.is_some_and(|device| Some(device) != owner))
+    {
+        // A device is off the list before anybody hears that it was revoked, so no turn of it can begin here.
+        let peers = Peers::read(&home.peers())?;
+        restart.distrust(|device| Some(device) == owner || peers.lists(device));
+    }
     let replaces = restart.fold.began();
     if let Some(dead) = replaces {
         // Before this run is in the log: a host that dies here leaves the same name to the next one.
@@ -128,7 +141,7 @@ fn try_run(home: &Home, session: SessionId, purpose: Purpose) -> Result<(), Host
             pid: std::process::id(),
             started: clock::now(),
         },
-        owner: identity::machine_key(home).ok().map(|key| key.fingerprint()),
+        owner,
     };
     let place = Place {
         working_directory: PathBuf::from(&facts.working_directory),
@@ -152,6 +165,7 @@ fn try_run(home: &Home, session: SessionId, purpose: Purpose) -> Result<(), Host
             flush_at: None,
             began: Instant::now(),
             parked: Vec::new(),
+            owed: Vec::new(),
             terminate_by: None,
             is_over: false,
         };
@@ -186,6 +200,8 @@ struct Host {
     began: Instant,
     /// What happened and could not be logged yet.
     parked: Vec<Input>,
+    /// What was decided without the log while the disk refuses, such as the end of a budget; it is logged before anything else.
+    owed: Vec<Known>,
     /// When a host that is to end gives up on a disk that refuses.
     terminate_by: Option<Instant>,
     is_over: bool,
@@ -239,7 +255,8 @@ impl Host {
         let is_parked = !self.parked.is_empty();
         let deadline = self.machine.deadline().map(|elapsed| self.began + elapsed);
         tokio::select! {
-            asked = self.mailbox.asked.recv() => {
+            // What is parked must have a bound; beyond it the link is not read.
+            asked = self.mailbox.asked.recv(), if self.parked.len() < PARKED => {
                 asked.map(|(id, ask)| Input::Asked(id, ask)).into_iter().collect()
             }
             // An agent whose words cannot be logged is not heard: it waits with us for the disk.
@@ -259,6 +276,7 @@ impl Host {
     /// Adds what else has happened already, so that it shares the write.
     fn gather(&mut self, inputs: &mut Vec<Input>) {
         while inputs.len() < ROUND
+            && self.parked.len() + inputs.len() < PARKED
             && let Ok((id, ask)) = self.mailbox.asked.try_recv()
         {
             inputs.push(Input::Asked(id, ask));
@@ -313,11 +331,23 @@ impl Host {
         let Some(mut writer) = self.writer.take() else { return Ok(()) };
         let mut lines: Vec<Vec<u8>> = Vec::new();
         let mut sequence = writer.durable();
-        for output in outputs {
-            if let Output::Append(known) = output {
-                sequence += 1;
-                lines.push(line(known, sequence, now));
-            }
+        let decided = outputs.iter().filter_map(|output| match output {
+            Output::Append(known) => Some(known),
+            Output::Respond(..)
+            | Output::Live { .. }
+            | Output::Probe
+            | Output::Open { .. }
+            | Output::Configure(_)
+            | Output::Turn { .. }
+            | Output::Interrupt
+            | Output::Answer { .. }
+            | Output::Close
+            | Output::Sweep
+            | Output::Exit => None,
+        });
+        for known in self.owed.iter().chain(decided) {
+            sequence += 1;
+            lines.push(line(known, sequence, now));
         }
         if lines.is_empty() {
             self.writer = Some(writer);
@@ -334,7 +364,42 @@ impl Host {
         };
         self.writer = Some(writer);
         self.mailbox.head(written?);
+        self.owed.clear();
         Ok(())
+    }
+
+    /// What must not wait for a disk that refuses: the end of a turn that is over its budget, was interrupted, or is of a revoked device. Its
+    /// entries are owed to the log; where more would follow than that end, nothing happens.
+    fn enforce(&mut self, input: Input) -> bool {
+        let now = Now { clock: clock::now(), elapsed: self.began.elapsed() };
+        let saved = self.machine.save();
+        let mut outputs = Vec::new();
+        self.machine.handle(input, now, &mut outputs);
+        let is_only_an_end = outputs.iter().all(|output| match output {
+            Output::Append(_) | Output::Respond(..) | Output::Interrupt | Output::Close | Output::Sweep => {
+                true
+            }
+            Output::Live { .. }
+            | Output::Probe
+            | Output::Open { .. }
+            | Output::Configure(_)
+            | Output::Turn { .. }
+            | Output::Answer { .. }
+            | Output::Exit => false,
+        });
+        if !is_only_an_end || self.owed.len() >= OWED {
+            self.machine.restore(saved);
+            return false;
+        }
+        for output in outputs {
+            if let Output::Append(known) = output {
+                self.logged(&known);
+                self.owed.push(known);
+            } else {
+                self.perform(output);
+            }
+        }
+        true
     }
 
     /// The disk is full or the like: clients are told, what else happened waits, and the agent can still be interrupted.
@@ -342,10 +407,26 @@ impl Host {
         for input in inputs {
             match input {
                 Input::Asked(to, ask) => {
-                    let may_need_no_log = !matches!(ask, Ask::Submit { .. });
-                    let asked = Input::Asked(to.clone(), ask);
-                    if may_need_no_log && self.attempt(&[asked]).await.is_ok() {
-                        continue;
+                    let asked = Input::Asked(to.clone(), ask.clone());
+                    match ask {
+                        Ask::Interrupt(_) if self.enforce(asked.clone()) => continue,
+                        Ask::Revoke(_) | Ask::Release => {
+                            // Nobody would ask again, so these must not be lost.
+                            if !matches!(ask, Ask::Revoke(_)) || !self.enforce(asked.clone()) {
+                                self.parked.push(asked);
+                            }
+                            continue;
+                        }
+                        Ask::Answer(..) | Ask::Configure(_) | Ask::Stop
+                            if self.attempt(std::slice::from_ref(&asked)).await.is_ok() =>
+                        {
+                            continue;
+                        }
+                        Ask::Submit { .. }
+                        | Ask::Interrupt(_)
+                        | Ask::Answer(..)
+                        | Ask::Configure(_)
+                        | Ask::Stop => {}
                     }
                     let detail =
                         "the session's log cannot be written: make room on the disk, then send it again";
@@ -360,6 +441,10 @@ impl Host {
                     self.parked.push(input)
                 }
             }
+        }
+        if self.machine.deadline().is_some_and(|at| at <= self.began.elapsed()) {
+            // A budget holds whatever the disk does.
+            self.enforce(Input::Tick);
         }
         if self.terminate_by.is_some_and(|by| by <= Instant::now()) {
             // The next host finds a run without an end, and says so.
@@ -432,16 +517,11 @@ impl Host {
 
 /// An entry as a line; one that no line can hold, which the bounds of what an agent says rule out, becomes a notice.
 fn line(known: &Known, sequence: u64, now: Now) -> Vec<u8> {
-    let write = |known: Known| {
-        let entry = Entry { sequence, timestamp: now.clock, event: known.into() };
-        // Entries hold only maps with text keys and finite numbers, which serde_json writes without fail.
-        serde_json::to_vec(&entry).unwrap_or_default()
-    };
-    let line = write(known.clone());
-    if (1..=LINE_LIMIT).contains(&line.len()) {
-        return line;
-    }
-    write(Known::notice(Level::Error, format!("A `{}` entry was too large for the log.", known.kind())))
+    let write = |known: Known| Entry { sequence, timestamp: now.clock, event: known.into() }.to_line();
+    let unfit =
+        || Known::notice(Level::Error, format!("A `{}` entry was too large for the log.", known.kind()));
+    // A notice of one sentence always fits.
+    write(known.clone()).or_else(|| write(unfit())).unwrap_or_default()
 }
 
 async fn sleep_until(at: Option<Instant>) {

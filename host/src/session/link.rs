@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use shared::entry::Origin;
-use shared::failure::{Failed, Fault, Refusal, Refused};
+use shared::failure::{Refusal, Refused};
 use shared::frame::{Delta, Frame, Head, Hello, HelloHost, ListenerBody, OpenerBody};
 use shared::ids::{ConnectionId, FrameId, HostId, SessionId};
 use shared::request::{Request, Response};
@@ -54,6 +54,7 @@ impl Mailbox {
             heads,
             waiting: VecDeque::new(),
             told: 0,
+            stalled: None,
         };
         let hello = HelloHost { session, replaces };
         let task = tokio::spawn(dial(home, hello, post));
@@ -92,6 +93,8 @@ struct Post {
     waiting: VecDeque<OpenerFrame>,
     /// The last head that this link was told.
     told: u64,
+    /// What the host has no room for yet; until it has, the link is not read.
+    stalled: Option<(FrameId, Ask)>,
 }
 
 type OpenerFrame = Frame<OpenerBody>;
@@ -146,6 +149,8 @@ impl Post {
         self.told = head;
         self.waiting.push_back(frame(OpenerBody::Head(Head { sequence: Some(head) })));
         let mut link = link;
+        let asked = self.asked.clone();
+        let mut has_heads = true;
         let mut is_over = false;
         let mut is_gone = false;
         while !(is_gone || is_over && self.waiting.is_empty()) {
@@ -155,26 +160,28 @@ impl Post {
                     Ok(permit) => if let Some(frame) = self.waiting.pop_front() { permit.send(frame) },
                     Err(_) => is_gone = true,
                 },
-                changed = self.heads.changed(), if !is_over => {
+                changed = self.heads.changed(), if has_heads => {
                     self.tell_head();
-                    if changed.is_err() {
-                        // The host lets go of all its ends at once; what it had answered still goes out.
-                        while let Ok((to, response)) = self.responses.try_recv() {
-                            self.answer(to, response);
-                        }
-                        is_over = true;
+                    // The host is over only when it has nothing more to answer.
+                    has_heads = changed.is_ok();
+                }
+                response = self.responses.recv(), if !is_over && self.waiting.len() < RESPONSES => {
+                    // What an answer speaks of is durable: the listener may read so far.
+                    self.tell_head();
+                    match response {
+                        Some((to, response)) => self.answer(to, response),
+                        None => is_over = true,
                     }
                 }
-                response = self.responses.recv(), if !is_over && self.waiting.len() < RESPONSES => match response {
-                    Some((to, response)) => {
-                        // What an answer speaks of is durable: the listener may read so far.
-                        self.tell_head();
-                        self.answer(to, response);
+                permit = asked.reserve(), if self.stalled.is_some() && !is_over => {
+                    match (permit, self.stalled.take()) {
+                        (Ok(permit), Some(stalled)) => permit.send(stalled),
+                        // A host that takes nothing any more is about to say so by its answers' end.
+                        (Err(_), _) | (Ok(_), None) => {}
                     }
-                    None => is_over = true,
-                },
-                // A listener that asks and does not read is not heard either.
-                arrived = link.frames.recv(), if self.waiting.len() < RESPONSES => match arrived {
+                }
+                // A listener that asks and does not read is not heard either, nor one that asks more than a slow disk allows.
+                arrived = link.frames.recv(), if self.stalled.is_none() && self.waiting.len() < RESPONSES => match arrived {
                     Some(arrived) => self.take(arrived),
                     None => is_gone = true,
                 },
@@ -242,9 +249,9 @@ impl Post {
             | ListenerBody::Pong
             | ListenerBody::Unknown(_) => return,
         };
-        if let Err(mpsc::error::TrySendError::Full((id, _))) = self.asked.try_send((arrived.id, ask)) {
-            let detail = "the session host waits for its disk";
-            self.answer(id, Response::Failed(Failed::with(Fault::Storage, detail)));
+        // Refusing would lose a `revoke` or a `release`, which nobody asks for again.
+        if let Err(mpsc::error::TrySendError::Full(asked)) = self.asked.try_send((arrived.id, ask)) {
+            self.stalled = Some(asked);
         }
     }
 

@@ -361,6 +361,9 @@ impl Machine {
         for (submission, origin) in self.restart.lost.clone() {
             self.settle(submission, origin, Fate::ran(RanReason::Lost), outputs);
         }
+        for waiting in self.restart.revoked.clone() {
+            self.settle(waiting.submission, waiting.origin, Fate::dropped(DropReason::Revoked), outputs);
+        }
         self.state.queue = self.restart.waiting.clone().into();
         while self.state.queue.len() > limits::QUEUE {
             // A crash between its `user` and its `settled` entry; it was never acknowledged.

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use shared::entry::{Entry, Event, Known, Origin, is_transcript};
+use shared::fingerprint::Fingerprint;
 use shared::fold::Fold;
 use shared::ids::SubmissionId;
-use shared::json;
 use shared::kind::Open;
 use shared::record::Facts;
 use shared::request::Configure;
@@ -42,6 +42,8 @@ pub(super) struct Restart {
     pub(super) waiting: Vec<Waiting>,
     /// What began and was not settled, in order; it never runs again.
     pub(super) lost: Vec<(SubmissionId, Origin)>,
+    /// What was taken of devices that were revoked while no host lived; it never runs.
+    pub(super) revoked: Vec<Waiting>,
     /// What a person must be told about the log.
     pub(super) notices: Vec<String>,
     /// The prerequisites have answered once.
@@ -50,6 +52,17 @@ pub(super) struct Restart {
     pub(super) last: Option<SubmissionId>,
     /// What the last settings have of what the harness itself offers: a conversation goes on as it was.
     pub(super) chosen: Configure,
+}
+
+impl Restart {
+    /// Takes out of the queue what came from devices that are not trusted any more.
+    pub(super) fn distrust(&mut self, is_trusted: impl Fn(Fingerprint) -> bool) {
+        let (kept, revoked) = std::mem::take(&mut self.waiting)
+            .into_iter()
+            .partition(|waiting| waiting.origin.device.is_none_or(&is_trusted));
+        self.waiting = kept;
+        self.revoked = revoked;
+    }
 }
 
 /// Reads a log line by line.
@@ -81,11 +94,7 @@ impl Retrace {
 
     /// Looks at a line.
     pub(super) fn look(&mut self, number: u64, line: &str) -> Mark {
-        let entry = json::read_object(line.as_bytes())
-            .ok()
-            .and_then(|object| serde_json::from_value::<Entry>(object.into()).ok())
-            .filter(|entry| entry.sequence == number);
-        let Some(entry) = entry else {
+        let Some(entry) = Entry::of_line(number, line) else {
             self.fold.skip(number);
             self.last_damaged = number;
             return Mark::Damaged;
@@ -170,7 +179,7 @@ impl Retrace {
         }
         let Self { fold, last, was_released, .. } = self;
         let chosen = fold.settings().map(chosen).unwrap_or_default();
-        Restart { fold, waiting, lost, notices, was_released, last, chosen }
+        Restart { fold, waiting, lost, revoked: Vec::new(), notices, was_released, last, chosen }
     }
 }
 

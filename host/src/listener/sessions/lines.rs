@@ -2,24 +2,14 @@
 
 use shared::entry::{Entry, is_transcript};
 use shared::ids::FrameId;
-use shared::json;
-use shared::limits;
 use shared::line::{EncodedLine, LineError};
 use shared::time::Timestamp;
 
 use crate::log::Mark;
 
-/// What a frame adds to the line that it carries, in bytes, rounded up.
-const FRAME_BYTES: usize = 256;
-
 /// The entry that a line of that number holds, as the session host judges it too; `None` where it is damaged.
 pub(crate) fn entry(number: u64, text: &str) -> Option<Entry> {
-    if text.len() > limits::LINE_BYTES - FRAME_BYTES {
-        return None;
-    }
-    let object = json::read_object(text.as_bytes()).ok()?;
-    let entry: Entry = serde_json::from_value(object.into()).ok()?;
-    (entry.sequence == number).then_some(entry)
+    Entry::of_line(number, text)
 }
 
 /// How the index counts an entry.
@@ -46,6 +36,7 @@ pub(crate) fn is_ended(text: &str) -> bool {
 mod tests {
     use super::*;
     use shared::frame::{Frame, ListenerBody};
+    use shared::limits;
 
     const USER: &str = r#"{"kind":"user","origin":{"connection":"6bcf8fed-99c2-4b27-8a5a-24d7caff9bfb","name":"d"},"sequence":7,"submission":"s","text":"\"ended\" 🦀\u0000","timestamp":"2026-01-01T12:00:00.000Z"}"#;
     const ENDED: &str =
@@ -57,7 +48,7 @@ mod tests {
         let bytes = line.as_bytes();
         let frame = Frame::<ListenerBody>::from_line(&bytes[..bytes.len() - 1]).unwrap();
         assert_eq!(frame.body, ListenerBody::Entry(Box::new(entry(7, USER).unwrap())));
-        assert!(bytes.len() - USER.len() < FRAME_BYTES);
+        assert!(bytes.len() - USER.len() < limits::LINE_BYTES - limits::ENTRY_BYTES);
     }
 
     #[test]
@@ -69,6 +60,24 @@ mod tests {
         for damaged in ["", "{}", "[]", "null", "{\"kind\":\"poem\"}", &ENDED[..40]] {
             assert_eq!(entry(8, damaged), None, "{damaged}");
         }
+    }
+
+    #[test]
+    fn the_largest_and_deepest_line_fits_a_frame() {
+        let nested = "[".repeat(limits::ENTRY_DEPTH - 1) + &"]".repeat(limits::ENTRY_DEPTH - 1);
+        let start = format!(
+            r#"{{"kind":"later","nested":{nested},"sequence":9,"timestamp":"2026-01-01T12:00:00.000Z","text":""#
+        );
+        let largest = format!("{start}{}\"}}", "x".repeat(limits::ENTRY_BYTES - start.len() - 2));
+        assert!(entry(9, &largest).is_some());
+        let line = entry_frame(&largest, Timestamp::from_milliseconds(1)).unwrap();
+        let bytes = line.as_bytes();
+        assert!(Frame::<ListenerBody>::from_line(&bytes[..bytes.len() - 1]).is_ok());
+        assert_eq!(entry(9, &largest.replacen('x', "xx", 1)), None);
+        assert_eq!(
+            entry(9, &largest.replacen(&nested, &format!("[{nested}]"), 1).replacen("xx", "", 1)),
+            None
+        );
     }
 
     #[test]
