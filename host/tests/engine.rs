@@ -208,15 +208,29 @@ async fn a_program_of_the_workspace_is_not_taken_for_a_harmless_one() {
 
 #[tokio::test]
 async fn the_home_of_aude_is_closed_to_tools() {
-    for call in [
-        "{ tool = \"read\", input = { path = \"../work/home/config.toml\" } }",
-        "{ tool = \"bash\", input = { command = \"cat home/config.toml\" } }",
-    ] {
-        let script = format!("[[step]]\ncalls = [{call}]\n[[step]]\ntext = \"done\"");
-        let mut world = world_with_home(&script, "work/home").await;
-        std::fs::write(world.work().join("home/config.toml"), "secret").unwrap();
-        world.begin().await;
-        let (result, _, _) = world.end().await;
-        assert!(result.text.contains("belongs to aude"), "{}", result.text);
+    let script = |call: &str| format!("[[step]]\ncalls = [{call}]\n[[step]]\ntext = \"done\"");
+    let read = script("{ tool = \"read\", input = { path = \"../work/home/config.toml\" } }");
+    let mut world = world_with_home(&read, "work/home").await;
+    std::fs::write(world.work().join("home/config.toml"), "secret").unwrap();
+    world.begin().await;
+    let (result, _, _) = world.end().await;
+    assert!(result.text.contains("belongs to aude"), "{}", result.text);
+
+    // What a command would do with it, a person has to see first.
+    let bash = script("{ tool = \"bash\", input = { command = \"cat home/config.toml\" } }");
+    let mut world = world_with_home(&bash, "work/home").await;
+    std::fs::write(world.work().join("home/config.toml"), "secret").unwrap();
+    world.begin().await;
+    loop {
+        match world.agent.events.recv().await.unwrap() {
+            AgentEvent::Asked(_) => break,
+            AgentEvent::Said(Said::Result(result)) => panic!("nobody was asked: {result:?}"),
+            AgentEvent::Exited(exit) => panic!("{exit:?}"),
+            AgentEvent::Said(_)
+            | AgentEvent::Delta { .. }
+            | AgentEvent::Settings(_)
+            | AgentEvent::Withdrawn(_)
+            | AgentEvent::TurnEnded(_) => {}
+        }
     }
 }
