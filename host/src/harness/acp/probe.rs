@@ -15,7 +15,7 @@ use crate::harness::claude::lines::{Lines, Read};
 use crate::process::{self, Owned, SpawnError};
 
 /// The slowest agent that is known takes four seconds on a machine that is not busy.
-const LIMIT: Duration = Duration::from_secs(30);
+const LIMIT: Duration = Duration::from_secs(20);
 /// What a guard exits with for a program that the system refused to execute.
 const NOT_RUN: i32 = 126;
 
