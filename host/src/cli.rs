@@ -14,9 +14,11 @@ mod error;
 mod follow;
 mod inputs;
 mod listen;
+mod merge;
 mod output;
 mod pair;
 mod qr;
+mod rename;
 mod render;
 mod send;
 mod sessions;
@@ -60,6 +62,10 @@ enum Command {
     Interrupt(steer::Interrupt),
     /// End a session's agent; what was said stays
     Stop(steer::Stop),
+    /// Give a session another name
+    Rename(rename::Rename),
+    /// Merge the branch of a session that was started with --worktree, and remove its worktree
+    Merge(merge::Merge),
     /// Delete a session that has ended, and all that was said in it
     Remove(steer::Remove),
     /// Pair a browser or phone: prints a link and a QR code
@@ -126,6 +132,8 @@ fn run(command: Command) -> Result<ExitCode, CliError> {
         | Command::Show(_)
         | Command::Interrupt(_)
         | Command::Stop(_)
+        | Command::Rename(_)
+        | Command::Merge(_)
         | Command::Remove(_)
         | Command::Pair(_)
         | Command::Devices(_)
@@ -154,6 +162,8 @@ async fn client_command(command: Command) -> Result<(), CliError> {
         Command::Show(command) => command.run().await,
         Command::Interrupt(command) => command.run().await,
         Command::Stop(command) => command.run().await,
+        Command::Rename(command) => command.run().await,
+        Command::Merge(command) => command.run().await,
         Command::Remove(command) => command.run().await,
         Command::Pair(command) => command.run().await,
         Command::Devices(command) => command.run(),

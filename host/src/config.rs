@@ -27,6 +27,8 @@ pub struct Config {
     pub unload_agent_after: Option<u64>,
     /// Starting sessions.
     pub start: Start,
+    /// Sessions with a git worktree of their own.
+    pub worktree: Worktree,
     /// The gate.
     pub gate: Gate,
     /// The `claude` harness.
@@ -45,6 +47,7 @@ impl Default for Config {
             rules: Vec::new(),
             unload_agent_after: None,
             start: Start::default(),
+            worktree: Worktree::default(),
             gate: Gate::default(),
             claude: Claude::default(),
             aura: Aura::default(),
@@ -98,6 +101,16 @@ pub enum Verdict {
 pub struct Start {
     /// The folders in and below which a device may start sessions; the home folder of the person when empty.
     pub roots: Vec<PathBuf>,
+}
+
+/// Sessions with a git worktree of their own.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Worktree {
+    /// The folder for the worktrees; beside `AUDE_HOME`, as in `~/.aude-worktrees`, where none is set.
+    pub root: Option<PathBuf>,
+    /// A command that is run by `/bin/sh` once in each new worktree, before the first turn.
+    pub setup: Option<String>,
 }
 
 /// The gate.

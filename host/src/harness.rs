@@ -265,6 +265,12 @@ pub enum OpenError {
         /// The model that was asked for.
         model: String,
     },
+    /// The worktree of the session could not be made ready.
+    #[error("{detail}")]
+    Worktree {
+        /// What happened.
+        detail: String,
+    },
     /// It ended, hung or made no sense before it was ready.
     #[error("the harness did not start: {detail}")]
     Start {

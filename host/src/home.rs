@@ -107,6 +107,14 @@ impl Home {
         self.root.join("sessions")
     }
 
+    /// The folder for worktrees of sessions where none is configured: beside the home, which agents may not read.
+    #[must_use]
+    pub fn worktrees(&self) -> PathBuf {
+        let mut name = self.root.file_name().unwrap_or_default().to_os_string();
+        name.push("-worktrees");
+        self.root.with_file_name(name)
+    }
+
     /// The paths of one session; nothing is created.
     #[must_use]
     pub fn session(&self, id: SessionId) -> SessionPaths {

@@ -18,3 +18,4 @@ pub mod log;
 pub mod process;
 pub mod session;
 pub mod text;
+pub mod worktree;

@@ -179,11 +179,13 @@ pub enum Refusal {
     UnknownDevice,
     /// A text or list is over its maximum.
     TooLarge,
+    /// The branch cannot be merged as things are; the detail says which files conflict, or what to do first.
+    Conflict,
 }
 
 kinds!(Refusal:
     "id_conflict" "not_pending" "empty" "not_found" "retired" "running" "name_taken" "bad_name" "bad_directory" "unknown_harness"
-    "unknown_model" "not_offered" "replaced" "expired" "too_many_tries" "unknown_device" "too_large");
+    "unknown_model" "not_offered" "replaced" "expired" "too_many_tries" "unknown_device" "too_large" "conflict");
 
 /// Why something could not be carried out (settled points, Shapes).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -229,7 +229,11 @@ impl Fold {
             name: self.facts.name.clone(),
             harness: self.facts.harness.clone(),
             working_directory: self.facts.working_directory.clone(),
-            branch: self.settings.as_ref().and_then(|settings| settings.branch.clone()),
+            branch: self
+                .settings
+                .as_ref()
+                .and_then(|settings| settings.branch.clone())
+                .or_else(|| self.facts.worktree.as_ref().map(|worktree| worktree.branch.clone())),
             created: self.facts.created,
             updated: self.updated,
             sequence: self.sequence,
@@ -282,6 +286,11 @@ impl Fold {
     #[must_use]
     pub fn facts(&self) -> &Facts {
         &self.facts
+    }
+
+    /// The session has another name from now on.
+    pub fn rename(&mut self, name: String) {
+        self.facts.name = name;
     }
 
     /// The sequence of the last entry.

@@ -117,4 +117,23 @@ pub struct Facts {
     /// The agent that was asked for.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
+    /// The git worktree of its own, where it has one.
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    pub worktree: Option<Worktree>,
+}
+
+/// The git worktree and branch of a session. It is written before either is made, so that a crash makes none twice and loses none.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Worktree {
+    /// The folder in which git keeps the repository, `.git` of its main checkout.
+    pub repository: String,
+    /// The top folder of the worktree.
+    pub path: String,
+    /// The branch of the session.
+    pub branch: String,
+    /// The branch that the repository had checked out, into which `merge` merges; none where it had none.
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    pub base: Option<String>,
+    /// The commit at which the branch began.
+    pub commit: String,
 }

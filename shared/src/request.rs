@@ -30,6 +30,10 @@ pub enum Request {
     Revoke(Revoke),
     /// Switch or ask for the tunnel (`home` link).
     Tunnel(Tunnel),
+    /// Give a session another name (`machine` link).
+    Rename(Rename),
+    /// Merge the branch of a session with a worktree (`machine` link; the listener hands it on to the host).
+    Merge(SessionId),
     /// All prerequisites have answered (listener to host only).
     Release(Empty),
 }
@@ -73,6 +77,16 @@ pub struct Start {
     /// Whether the session gets a git worktree and branch of its own.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     pub worktree: Option<bool>,
+}
+
+/// The fields of a `rename` request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Rename {
+    /// The session.
+    pub session: SessionId,
+    /// Its new name; it is cleaned and cut to 48 characters.
+    pub name: String,
 }
 
 /// The fields of a `revoke` request.

@@ -174,6 +174,7 @@ fn write_session(home: &TestHome, session: SessionId) -> u64 {
         model: None,
         effort: None,
         agent: None,
+        worktree: None,
     };
     files::write_private(&paths.record(), &serde_json::to_vec(&facts).unwrap()).unwrap();
     let began = Began {

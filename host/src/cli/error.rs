@@ -136,6 +136,7 @@ fn refusal(word: Refusal) -> (&'static str, Option<&'static str>) {
             Some("`aude pair` makes a new one"),
         ),
         Refusal::UnknownDevice => ("no such device is paired", Some("`aude devices` lists them")),
+        Refusal::Conflict => ("the branch cannot be merged as things are", None),
         Refusal::TooLarge => {
             ("that is too large: a turn holds at most 256 KiB", Some("put it into a file and name the file"))
         }

@@ -43,6 +43,9 @@ pub(super) struct Start {
     /// The agent or mode of the harness
     #[arg(long)]
     agent: Option<String>,
+    /// Work in a git worktree and on a branch of its own; `aude merge NAME` brings the work back
+    #[arg(long)]
+    worktree: bool,
     /// The id of the request; the same one never starts a second session
     #[arg(long)]
     request: Option<SubmissionId>,
@@ -81,7 +84,7 @@ impl Start {
             effort: self.effort,
             agent: self.agent,
             request: Some(self.request.unwrap_or_else(SubmissionId::random)),
-            worktree: None,
+            worktree: self.worktree.then_some(true),
         };
         let (record, is_new, response) = begin(&here, start).await?;
         if self.json {

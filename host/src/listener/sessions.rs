@@ -18,9 +18,12 @@ use crate::log::{self, Liveness};
 pub(crate) mod directories;
 mod hosts;
 pub(crate) mod lines;
+mod merge;
 mod remove;
+mod rename;
 pub(crate) mod session;
 mod start;
+mod worktrees;
 
 pub(crate) use hosts::blocking;
 pub(crate) use session::{Answer, Opening, Purpose, Session, Since, Slot};

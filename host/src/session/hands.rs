@@ -15,6 +15,7 @@ use tokio::task::JoinHandle;
 use super::machine::Input;
 use crate::harness::{Agent, AgentCommand, AgentEvent, Harness, OpenError, Opening, Place};
 use crate::process;
+use crate::worktree::{self, Git};
 
 /// The exit that is reported of an agent that never said how it ended.
 const UNTOLD: Exit = Exit::Signal(9);
@@ -27,6 +28,7 @@ pub(super) struct Hands {
     probing: Option<JoinHandle<Finding>>,
     opening: Option<JoinHandle<Result<Agent, OpenError>>>,
     sweeping: Option<JoinHandle<usize>>,
+    merging: Option<JoinHandle<Result<(), String>>>,
     commands: Option<mpsc::Sender<AgentCommand>>,
     events: Option<mpsc::Receiver<AgentEvent>>,
     /// What happened without waiting.
@@ -42,6 +44,7 @@ impl Hands {
             probing: None,
             opening: None,
             sweeping: None,
+            merging: None,
             commands: None,
             events: None,
             at_once: VecDeque::new(),
@@ -50,7 +53,16 @@ impl Hands {
 
     pub(super) fn probe(&mut self) {
         let (harness, place) = (self.harness.clone(), self.place.clone());
-        self.probing = Some(tokio::spawn(async move { harness.probe(&place).await }));
+        let (git, worktree) = (self.git(), self.facts.worktree.clone());
+        self.probing = Some(tokio::spawn(async move {
+            // It is there since the start; it was removed when it was merged, or the start was cut short.
+            if let Some(worktree) = worktree
+                && let Err(error) = worktree::ensure(&git, &worktree).await
+            {
+                return Finding::Spawn { detail: error.to_string() };
+            }
+            harness.probe(&place).await
+        }));
     }
 
     pub(super) fn open(&mut self, conversation: Option<String>, chosen: Configure) {
@@ -63,7 +75,28 @@ impl Hands {
             agent: chosen.agent.or_else(|| self.facts.agent.clone()),
             permissions: self.place.config.permissions,
         };
-        self.opening = Some(tokio::spawn(async move { harness.open(opening).await }));
+        let (git, worktree) = (self.git(), self.facts.worktree.clone());
+        self.opening = Some(tokio::spawn(async move {
+            if let (Some(worktree), Some(command)) = (worktree, &opening.place.config.worktree.setup) {
+                let ready = worktree::set_up(&git, &worktree, command).await;
+                ready.map_err(|error| OpenError::Worktree { detail: error.to_string() })?;
+            }
+            harness.open(opening).await
+        }));
+    }
+
+    fn git(&self) -> Git {
+        Git { run: self.place.run, guard_program: self.place.guard_program.clone() }
+    }
+
+    /// Merges the branch of the session and removes its worktree.
+    pub(super) fn merge(&mut self) {
+        let (git, facts) = (self.git(), self.facts.clone());
+        self.merging = Some(tokio::spawn(async move {
+            let worktree = facts.worktree.ok_or("this session has no worktree of its own")?;
+            let merged = worktree::merge(&git, &worktree, &facts.name).await;
+            merged.map(|_| ()).map_err(|error| error.to_string())
+        }));
     }
 
     pub(super) fn turn(&mut self, submission: SubmissionId, text: &str) {
@@ -125,6 +158,7 @@ impl Hands {
                     Err(error) => Input::OpenFailed(error),
                 }
             }
+            merged = joined(&mut self.merging) => Input::Merged(merged.unwrap_or_else(Err)),
             _ = joined(&mut self.sweeping) => Input::Agent(AgentEvent::Exited(UNTOLD)),
             event = received(&mut self.events) => self.event(event),
         }

@@ -437,9 +437,12 @@ impl Host {
                     self.terminate_by.get_or_insert(Instant::now() + PATIENCE);
                     self.parked.push(Input::Terminate);
                 }
-                Input::Start | Input::Probed(_) | Input::Opened | Input::OpenFailed(_) | Input::Agent(_) => {
-                    self.parked.push(input)
-                }
+                Input::Start
+                | Input::Probed(_)
+                | Input::Opened
+                | Input::OpenFailed(_)
+                | Input::Agent(_)
+                | Input::Merged(_) => self.parked.push(input),
             }
         }
         if self.machine.deadline().is_some_and(|at| at <= self.began.elapsed()) {
@@ -472,6 +475,7 @@ impl Host {
             Output::Answer { input, decision } => self.hands.answer(input, decision),
             Output::Close => self.hands.close(),
             Output::Sweep => self.hands.sweep(),
+            Output::Merge => self.hands.merge(),
             Output::Exit => self.is_over = true,
         }
     }

@@ -221,9 +221,11 @@ impl Post {
             ListenerBody::Request(Request::Stop(_)) => Ask::Stop,
             ListenerBody::Request(Request::Revoke(revoke)) => Ask::Revoke(revoke.device),
             ListenerBody::Request(Request::Release(_)) => Ask::Release,
+            ListenerBody::Request(Request::Merge(_)) => Ask::Merge,
             ListenerBody::Request(
                 Request::Start(_)
                 | Request::Remove(_)
+                | Request::Rename(_)
                 | Request::Directories(_)
                 | Request::Pair(_)
                 | Request::Tunnel(_),

@@ -29,6 +29,7 @@ use crate::harness::{Abilities, AgentEvent, OpenError};
 
 mod agent;
 mod inputs;
+mod merge;
 #[cfg(test)]
 mod tests;
 
@@ -101,6 +102,8 @@ pub(super) enum Input {
     OpenFailed(OpenError),
     /// The agent did something.
     Agent(AgentEvent),
+    /// The branch was merged, or why not.
+    Merged(Result<(), String>),
     /// The process is to end (SIGTERM).
     Terminate,
     /// Time has passed.
@@ -131,6 +134,8 @@ pub(super) enum Ask {
     Revoke(Device),
     /// All prerequisites have answered.
     Release,
+    /// Merge the branch of the session.
+    Merge,
 }
 
 /// What is to be done, in order.
@@ -180,6 +185,8 @@ pub(super) enum Output {
     Close,
     /// Kill all processes of this run; [`AgentEvent::Exited`] follows.
     Sweep,
+    /// Merge the branch of the session; [`Input::Merged`] follows.
+    Merge,
     /// End the process.
     Exit,
 }
@@ -212,6 +219,8 @@ struct State {
     last: Option<SubmissionId>,
     status: Option<Status>,
     settings: Option<Arc<Settings>>,
+    /// Who wants the branch merged; no turn begins meanwhile.
+    merging: Option<merge::Merging>,
     deaths: u32,
     /// No turn begins before.
     rest_until: Duration,
@@ -287,6 +296,7 @@ impl Machine {
             last: restart.last.clone(),
             status: None,
             settings: restart.fold.settings().cloned().map(Arc::new),
+            merging: None,
             deaths: 0,
             rest_until: Duration::ZERO,
             has_failed: false,
@@ -312,6 +322,7 @@ impl Machine {
             Input::Opened => self.opened(outputs),
             Input::OpenFailed(error) => self.open_failed(&error, now, outputs),
             Input::Agent(event) => self.agent_event(event, now, outputs),
+            Input::Merged(result) => self.merged(result, now, outputs),
             Input::Terminate => self.leave(Ended::Stopped, Leftover::Kept, now, outputs),
             Input::Tick => {}
         }
@@ -411,6 +422,11 @@ impl Machine {
                 self.revoke(&device, now, outputs);
                 taken(())
             }
+            Ask::Merge => match self.merge(&to) {
+                // The answer follows with [`Input::Merged`].
+                Ok(()) => return,
+                Err(refused) => Response::Refused(refused),
+            },
             Ask::Release => {
                 self.state.is_held = false;
                 taken(())
@@ -512,6 +528,9 @@ impl Machine {
 
     /// Does what can be done next: begins a turn, starts the agent, or ends the process.
     fn advance(&mut self, now: Now, outputs: &mut Vec<Output>) {
+        if self.advance_merge(outputs) {
+            return;
+        }
         match &self.state.stage {
             Stage::Leaving { ended, .. } => {
                 let ended = ended.clone();

@@ -9,7 +9,7 @@ use shared::frame::{Machine as MachineFrame, Welcome};
 use shared::ids::SessionId;
 use shared::kind::Empty;
 use shared::record::Record;
-use shared::request::{Request, Response, Start};
+use shared::request::{Rename, Request, Response, Start};
 
 use crate::kit::{Machine, Wired, failed, machine_hello, refused, start, started, until};
 
@@ -142,7 +142,7 @@ async fn what_cannot_be_started_is_refused_and_leaves_nothing() {
         ("too_large", Start { prerequisites: vec![SessionId::random(); 33], ..good() }),
         ("empty", Start { text: Some("  ".to_owned()), ..good() }),
         ("not_found", Start { prerequisites: vec![SessionId::random()], ..good() }),
-        ("not_offered", Start { worktree: Some(true), ..good() }),
+        ("bad_directory", Start { worktree: Some(true), ..good() }),
     ];
     for (word, start) in cases {
         let directory = start.working_directory.clone();
@@ -269,4 +269,33 @@ async fn a_session_that_cannot_be_read_hides_no_other_and_is_kept() {
     assert_eq!(welcome, Welcome::Machine { backlog_count: 1 });
     own.record(sound, |_| true).await;
     assert_eq!(std::fs::read(machine.home.session(broken).record()).unwrap(), b"{");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_is_renamed_for_everybody_and_for_ever() {
+    let mut machine = Machine::prepare();
+    machine.listen().await;
+    let mut own = machine.own_machine().await;
+    let session = started(start_session(&mut own, start(&machine, "old", Some("hi"))).await).id;
+    let other = started(start_session(&mut own, start(&machine, "other", Some("hi"))).await).id;
+    let rename = |name: &str| Request::Rename(Rename { session, name: name.to_owned() });
+    assert_eq!(refused(&own.request(rename(" \u{202e}\n")).await), "bad_name");
+    assert_eq!(refused(&own.request(rename("other")).await), "name_taken");
+    let nobody = Rename { session: SessionId::random(), name: "x".to_owned() };
+    assert_eq!(refused(&own.request(Request::Rename(nobody)).await), "not_found");
+    let mut watcher = machine.own_machine().await;
+    for _ in 0..2 {
+        assert_eq!(own.request(rename(" new\u{202e} 🦀 ")).await, Response::Taken(Empty {}));
+    }
+    watcher.record(session, |record| record.name == "new 🦀").await;
+    assert_eq!(refused(&start_session(&mut own, start(&machine, "new 🦀", Some("x"))).await), "name_taken");
+    let again = started(start_session(&mut own, start(&machine, "old", Some("hi"))).await).id;
+    assert_ne!(again, session);
+    machine.stop_listening().await;
+    machine.listen().await;
+    let mut own = machine.own_machine().await;
+    own.record(session, |record| record.name == "new 🦀").await;
+    for session in [session, other, again] {
+        end(&machine, session).await;
+    }
 }

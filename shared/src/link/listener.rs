@@ -69,9 +69,12 @@ impl LinkKind {
             | OpenerBody::Configure(_) => self == Self::Session,
             OpenerBody::Response(_) | OpenerBody::Head(_) | OpenerBody::Delta(_) => self == Self::Host,
             OpenerBody::Request(request) => match request {
-                Request::Start(_) | Request::Remove(_) | Request::Stop(_) | Request::Directories(_) => {
-                    self == Self::Machine
-                }
+                Request::Start(_)
+                | Request::Remove(_)
+                | Request::Stop(_)
+                | Request::Rename(_)
+                | Request::Merge(_)
+                | Request::Directories(_) => self == Self::Machine,
                 Request::Pair(_) | Request::Revoke(_) | Request::Tunnel(_) => self == Self::Home,
                 Request::Release(_) => false,
             },

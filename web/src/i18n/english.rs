@@ -377,6 +377,7 @@ pub(crate) trait Words {
             Some(Refusal::TooManyTries) => "Too many wrong tries.",
             Some(Refusal::UnknownDevice) => "The machine does not list that device.",
             Some(Refusal::TooLarge) => "It is too long.",
+            Some(Refusal::Conflict) => "The branch cannot be merged as things are.",
             None => "The machine refused it.",
         };
         with_detail(sentence, detail)

@@ -98,6 +98,8 @@ async fn carry_out(
         Request::Start(_)
         | Request::Remove(_)
         | Request::Stop(_)
+        | Request::Rename(_)
+        | Request::Merge(_)
         | Request::Directories(_)
         | Request::Release(_) => Response::Failed(Failed::bare(Fault::Tunnel)),
     };

@@ -138,6 +138,8 @@ async fn carry_out(
         }
         Request::Remove(session) => Box::new(sessions.remove(session).await.into()),
         Request::Stop(session) => sessions.stop(session).await,
+        Request::Rename(rename) => Box::new(sessions.rename(rename).await.into()),
+        Request::Merge(session) => sessions.merge(session, &sender).await,
         Request::Directories(_) => {
             let sessions = Arc::clone(sessions);
             let found = tokio::task::spawn_blocking(move || sessions.directories()).await;

@@ -27,8 +27,15 @@ impl Sessions {
                 "the session still runs; stop it first",
             ));
         }
+        let worktree = session.with_fold(|fold| fold.facts().worktree.clone());
+        if let Some(worktree) = worktree
+            && let Err(response) = self.remove_worktree(&worktree).await
+        {
+            session.cancel_removal();
+            return response;
+        }
         let sessions = Arc::clone(self);
-        let name = session.name.clone();
+        let name = session.name();
         let retired = tokio::task::spawn_blocking(move || {
             let mut state = sessions.lock();
             state.retired.add(id, &name)?;

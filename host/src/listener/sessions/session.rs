@@ -35,8 +35,6 @@ pub(crate) type Answer = Box<Open<Response>>;
 pub(crate) struct Session {
     /// Its id.
     pub id: SessionId,
-    /// Its name, which never changes.
-    pub name: String,
     /// Its files.
     pub paths: SessionPaths,
     state: Mutex<State>,
@@ -137,7 +135,7 @@ pub(crate) struct Since {
 impl Session {
     /// A session whose log is still to be read.
     pub(crate) fn new(facts: Facts, paths: SessionPaths, changed: watch::Sender<u64>) -> Arc<Self> {
-        let (id, name) = (facts.id, facts.name.clone());
+        let id = facts.id;
         let reader = Reader::new(&paths.log());
         let state = State {
             fold: Fold::new(facts),
@@ -155,7 +153,6 @@ impl Session {
         };
         Arc::new(Self {
             id,
-            name,
             paths,
             state: Mutex::new(state),
             head: watch::Sender::new(0),
@@ -190,6 +187,22 @@ impl Session {
     /// Whether a submission was answered once, or the work was merged.
     pub(crate) fn has_answered(&self) -> bool {
         self.lock().has_answered
+    }
+
+    /// Its name now.
+    pub(crate) fn name(&self) -> String {
+        self.with_fold(|fold| fold.facts().name.clone())
+    }
+
+    /// Whether that is its name now.
+    pub(crate) fn is_named(&self, name: &str) -> bool {
+        self.with_fold(|fold| fold.facts().name == name)
+    }
+
+    /// Has that name from now on; its file says so already.
+    pub(crate) fn renamed(&self, name: String) {
+        self.lock().fold.rename(name);
+        self.touch();
     }
 
     /// Reads facts that the fold knows.

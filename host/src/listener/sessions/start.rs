@@ -21,6 +21,7 @@ use super::session::Session;
 use super::{Answer, Found, Sessions, Slot};
 use crate::clock;
 use crate::files;
+use crate::home::SessionPaths;
 use crate::listener::devices::Standing;
 
 /// How long somebody waits for a host: longer than one takes to start on a busy machine, shorter than a person's patience.
@@ -187,12 +188,15 @@ impl Sessions {
         }
         let request = start.request.clone().unwrap_or(frame);
         let first = start.text.clone().map(|text| Submission { text, budget: start.budget, origin: None });
-        self.until_ended(|session| session.name == name.as_str()).await;
+        self.until_ended(|session| session.is_named(name.as_str())).await;
         let (session, is_new) = {
             let _naming = self.naming.lock().await;
             match self.known(&name, &request)? {
                 Some((session, is_new)) => (session, is_new),
-                None => (self.create(name, start, &request, sender).await?, true),
+                None => {
+                    let created = self.create(name, start, &request, sender).await;
+                    (created.map_err(|response| Box::new(response.into()))?, true)
+                }
             }
         };
         let answered = match first {
@@ -230,9 +234,6 @@ impl Sessions {
             let known = self.terms.harnesses.join(", ");
             return Some(refused_with(Refusal::UnknownHarness, format!("the harnesses here are {known}")));
         }
-        if start.worktree == Some(true) {
-            return Some(refused_with(Refusal::NotOffered, "worktrees are not offered yet"));
-        }
         None
     }
 
@@ -255,7 +256,7 @@ impl Sessions {
                     .into(),
             ));
         }
-        let Some(session) = sessions.iter().find(|session| session.name == name.as_str()) else {
+        let Some(session) = sessions.iter().find(|session| session.is_named(name.as_str())) else {
             return Ok(None);
         };
         let (slot, _) = session.slot();
@@ -274,64 +275,62 @@ impl Sessions {
         start: Start,
         request: &SubmissionId,
         sender: &Sender,
-    ) -> Result<Arc<Session>, Answer> {
+    ) -> Result<Arc<Session>, Response> {
         for prerequisite in &start.prerequisites {
             match self.find(*prerequisite) {
                 Found::Session(_) => {}
                 Found::Retired => {
-                    return Err(Box::new(
-                        refused_with(
-                            Refusal::Retired,
-                            format!("the prerequisite {prerequisite} was removed"),
-                        )
-                        .into(),
-                    ));
+                    let detail = format!("the prerequisite {prerequisite} was removed");
+                    return Err(refused_with(Refusal::Retired, detail));
                 }
                 Found::Nothing => {
-                    return Err(Box::new(
-                        refused_with(
-                            Refusal::NotFound,
-                            format!("there is no session {prerequisite} to wait for"),
-                        )
-                        .into(),
-                    ));
+                    let detail = format!("there is no session {prerequisite} to wait for");
+                    return Err(refused_with(Refusal::NotFound, detail));
                 }
             }
         }
-        let (sessions, bounds, request) = (Arc::clone(self), sender.bounds, request.clone());
-        let created = tokio::task::spawn_blocking(move || {
-            let directory = working_directory(&start.working_directory, &sessions.roots(), bounds)
-                .map_err(|error| refused_with(Refusal::BadDirectory, error.to_string()))?;
-            let facts = Facts {
-                id: SessionId::random(),
-                name: name.as_str().to_owned(),
-                harness: start.harness,
-                working_directory: directory,
-                created: clock::now(),
-                log: LogId::random(),
-                prerequisites: start.prerequisites,
-                request: Some(request),
-                model: start.model,
-                effort: start.effort,
-                agent: start.agent,
-            };
-            sessions.store(facts).map_err(|detail| Response::Failed(Failed::with(Fault::Storage, detail)))
-        })
-        .await;
-        match created {
-            Ok(Ok(session)) => Ok(session),
-            Ok(Err(response)) => Err(Box::new(response.into())),
-            Err(error) => {
-                Err(Box::new(Response::Failed(Failed::with(Fault::Storage, error.to_string())).into()))
-            }
+        let (sessions, bounds, wanted) = (Arc::clone(self), sender.bounds, start.working_directory.clone());
+        let directory =
+            tokio::task::spawn_blocking(move || working_directory(&wanted, &sessions.roots(), bounds));
+        let directory = directory
+            .await
+            .map_err(|error| lost(&error))?
+            .map_err(|error| refused_with(Refusal::BadDirectory, error.to_string()))?;
+        let mut facts = Facts {
+            id: SessionId::random(),
+            name: name.as_str().to_owned(),
+            harness: start.harness,
+            working_directory: directory,
+            created: clock::now(),
+            log: LogId::random(),
+            prerequisites: start.prerequisites,
+            request: Some(request.clone()),
+            model: start.model,
+            effort: start.effort,
+            agent: start.agent,
+            worktree: None,
+        };
+        if start.worktree == Some(true) {
+            self.plan_worktree(&mut facts).await?;
         }
-    }
-
-    fn store(&self, facts: Facts) -> Result<Arc<Session>, String> {
+        let sessions = Arc::clone(self);
+        let worktree = facts.worktree.clone();
         let paths = self.home.session(facts.id);
-        files::private_directory(paths.directory()).map_err(|error| error.to_string())?;
-        let content = serde_json::to_vec_pretty(&facts).map_err(|error| error.to_string())?;
-        files::write_private(&paths.record(), &content).map_err(|error| error.to_string())?;
+        let store = paths.clone();
+        let (facts, written) = tokio::task::spawn_blocking(move || {
+            let written = write_facts(&facts, &store);
+            (facts, written)
+        })
+        .await
+        .map_err(|error| lost(&error))?;
+        written.map_err(|detail| Response::Failed(Failed::with(Fault::Storage, detail)))?;
+        if let Some(worktree) = worktree
+            && let Err(response) = sessions.make_worktree(&worktree).await
+        {
+            // Nobody has heard of the session yet.
+            super::remove::finish(paths.directory());
+            return Err(response);
+        }
         let session = Session::new(facts, paths, self.changed.clone());
         self.lock().sessions.insert(session.id, Arc::clone(&session));
         self.announce();
@@ -382,6 +381,17 @@ impl Sessions {
             tell_revoked(&session, device);
         }
     }
+}
+
+/// Makes the folder and the file of a session that is new.
+fn write_facts(facts: &Facts, paths: &SessionPaths) -> Result<(), String> {
+    files::private_directory(paths.directory()).map_err(|error| error.to_string())?;
+    let content = serde_json::to_vec_pretty(facts).map_err(|error| error.to_string())?;
+    files::write_private(&paths.record(), &content).map_err(|error| error.to_string())
+}
+
+fn lost(error: &tokio::task::JoinError) -> Response {
+    Response::Failed(Failed::with(Fault::Storage, error.to_string()))
 }
 
 /// Puts `revoke` into the line for the host, where there is one.

@@ -113,6 +113,7 @@ impl Machine {
             OpenError::UnknownModel { .. } => {
                 self.leave(Ended::UnknownModel, Leftover::Dropped, now, outputs);
             }
+            OpenError::Worktree { .. } => self.leave(Ended::Refused, Leftover::Dropped, now, outputs),
             OpenError::Start { .. } => self.died(None, now, outputs),
         }
     }
@@ -130,7 +131,9 @@ impl Machine {
     }
 
     fn settings(&mut self, settings: Settings, outputs: &mut Vec<Output>) {
-        let settings = Arc::new(bounds::settings(settings));
+        let worktree = self.restart.fold.facts().worktree.as_ref();
+        let branch = settings.branch.clone().or_else(|| worktree.map(|worktree| worktree.branch.clone()));
+        let settings = Arc::new(bounds::settings(Settings { branch, ..settings }));
         if self.state.settings.as_ref() != Some(&settings) {
             outputs.push(Output::Append(Known::Settings { settings: (*settings).clone() }));
             self.state.settings = Some(settings);

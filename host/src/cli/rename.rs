@@ -1,0 +1,34 @@
+//! `aude rename`: another name for a session.
+
+use clap::Args;
+use shared::request::{Rename as Wanted, Request};
+
+use super::connect::{Here, request};
+use super::error::CliError;
+use super::output;
+
+/// Arguments of `aude rename`.
+#[derive(Debug, Args)]
+pub(super) struct Rename {
+    /// The session
+    session: String,
+    /// Its new name
+    name: String,
+    /// Print the response as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Rename {
+    pub(super) async fn run(self) -> Result<(), CliError> {
+        let (mut link, record) = Here::open()?.find(&self.session).await?;
+        let wanted = Wanted { session: record.id, name: self.name.clone() };
+        let response = request(&mut link, Request::Rename(wanted)).await?;
+        if self.json {
+            output::json(&response);
+        } else {
+            output::note(format!("{} is now {}", record.name, self.name.trim()));
+        }
+        Ok(())
+    }
+}
