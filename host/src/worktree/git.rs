@@ -130,9 +130,13 @@ fn environment() -> Vec<(OsString, Option<OsString>)> {
     let ours = std::env::vars_os().map(|(name, _)| name);
     let theirs = ours.filter(|name| name.to_string_lossy().starts_with("GIT_"));
     let mut changes: Vec<_> = theirs.map(|name| (name, None)).collect();
-    for (name, value) in
-        [("GIT_TERMINAL_PROMPT", "0"), ("GIT_EDITOR", "true"), ("GIT_PAGER", "cat"), ("LC_ALL", "C")]
-    {
+    for (name, value) in [
+        ("GIT_TERMINAL_PROMPT", "0"),
+        ("GIT_OPTIONAL_LOCKS", "0"),
+        ("GIT_EDITOR", "true"),
+        ("GIT_PAGER", "cat"),
+        ("LC_ALL", "C"),
+    ] {
         changes.push((name.into(), Some(value.into())));
     }
     changes
