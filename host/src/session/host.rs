@@ -343,6 +343,7 @@ impl Host {
             | Output::Answer { .. }
             | Output::Close
             | Output::Sweep
+            | Output::Merge
             | Output::Exit => None,
         });
         for known in self.owed.iter().chain(decided) {
@@ -385,6 +386,7 @@ impl Host {
             | Output::Configure(_)
             | Output::Turn { .. }
             | Output::Answer { .. }
+            | Output::Merge
             | Output::Exit => false,
         });
         if !is_only_an_end || self.owed.len() >= OWED {
@@ -426,7 +428,8 @@ impl Host {
                         | Ask::Interrupt(_)
                         | Ask::Answer(..)
                         | Ask::Configure(_)
-                        | Ask::Stop => {}
+                        | Ask::Stop
+                        | Ask::Merge => {}
                     }
                     let detail =
                         "the session's log cannot be written: make room on the disk, then send it again";

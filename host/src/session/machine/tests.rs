@@ -230,6 +230,7 @@ fn brief(output: &Output) -> String {
         Output::Interrupt => "→interrupt".to_owned(),
         Output::Close => "→close".to_owned(),
         Output::Sweep => "→sweep".to_owned(),
+        Output::Merge => "→merge".to_owned(),
         Output::Exit => "→exit".to_owned(),
     }
 }

@@ -196,6 +196,7 @@ impl World {
                 self.agent = Agent::Closing;
             }
             Output::Sweep => assert_eq!(self.agent, Agent::Closing),
+            Output::Merge => assert_eq!(self.turn, None, "merged while somebody works"),
             Output::Exit => self.is_over = true,
         }
     }
