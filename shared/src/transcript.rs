@@ -27,6 +27,8 @@ pub struct Transcript {
     by_key: HashMap<Key, usize>,
     calls: HashMap<PartId, Key>,
     inputs: HashMap<InputId, Key>,
+    /// Questions and approvals that nobody has decided, oldest first.
+    open: Vec<Input>,
     /// The plan of the present turn, which the next one replaces.
     plan: Option<Key>,
     live: Vec<Live>,
@@ -227,6 +229,32 @@ impl Transcript {
         self.sequence
     }
 
+    /// Questions and approvals that are open, oldest first (wire §5.3).
+    #[must_use]
+    pub fn open_inputs(&self) -> &[Input] {
+        &self.open
+    }
+
+    /// The tool call of that id, where this reader has it.
+    #[must_use]
+    pub fn call(&self, id: &PartId) -> Option<&ToolCall> {
+        match &self.items.get(self.place_of_call(id)?)?.body {
+            Body::Tool(call) => Some(call),
+            Body::User { .. }
+            | Body::Assistant { .. }
+            | Body::Thinking { .. }
+            | Body::Plan(_)
+            | Body::Usage(_)
+            | Body::Notice { .. }
+            | Body::Question { .. }
+            | Body::Settled { .. }
+            | Body::Gate(_)
+            | Body::Ended(_)
+            | Body::Merged
+            | Body::Unknown(_) => None,
+        }
+    }
+
     /// Forgets what was being written: what a link has missed of it cannot be told.
     pub fn forget_live(&mut self) {
         self.live.clear();
@@ -299,6 +327,7 @@ impl Transcript {
                 self.add(sequence, at, Body::Notice { level: notice.level, text: notice.text })
             }
             Known::Input(input) => {
+                self.open.push(input.clone());
                 self.inputs.insert(input.input, Key::Logged(sequence));
                 self.add(sequence, at, Body::Question { input, resolved: None })
             }
@@ -314,10 +343,16 @@ impl Transcript {
             Known::Gate { gate } => self.add(sequence, at, Body::Gate(gate)),
             Known::Ended { ended } => {
                 self.live.clear();
+                self.open.clear();
                 self.add(sequence, at, Body::Ended(ended))
             }
             Known::Merged { .. } => self.add(sequence, at, Body::Merged),
-            Known::Settings { .. } | Known::Status { .. } | Known::Began { .. } => Change::Nothing,
+            Known::Began { .. } => {
+                // Nothing stays open without the run that asked.
+                self.open.clear();
+                Change::Nothing
+            }
+            Known::Settings { .. } | Known::Status { .. } => Change::Nothing,
         }
     }
 
@@ -364,6 +399,7 @@ impl Transcript {
     }
 
     fn resolve_input(&mut self, decided: Resolved) -> Change {
+        self.open.retain(|input| input.input != decided.input);
         let place = self.inputs.get(&decided.input).and_then(|key| self.by_key.get(key)).copied();
         place.map_or(Change::Nothing, |place| {
             self.change(place, |body| {

@@ -79,7 +79,11 @@ fn Shell() -> impl IntoView {
     };
     Effect::new(move |_| {
         if !matches!(route.get(), Route::Session(_)) {
-            browser::set_title("aude");
+            let title = match app.waiting_but(None) {
+                0 => "aude".to_owned(),
+                count => t().waiting_title(count, "aude"),
+            };
+            browser::set_title(&title);
         }
     });
     // A page that does not take the focus itself gets it whole, so that the keyboard and the screen reader go on there.

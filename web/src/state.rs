@@ -532,6 +532,13 @@ impl App {
         );
     }
 
+    /// How many sessions need an answer, without that one.
+    pub(crate) fn waiting_but(self, id: Option<SessionId>) -> usize {
+        self.records.with(|records| {
+            records.values().filter(|record| record.inputs > 0 && Some(record.id) != id).count()
+        })
+    }
+
     /// The connection that matters for what is shown.
     pub(crate) fn connection(self) -> Connection {
         match (self.session_connection.get(), self.machine_connection.get()) {

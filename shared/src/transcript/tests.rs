@@ -156,3 +156,18 @@ fn a_patch_is_shown_without_its_head() {
     assert_eq!(written(&change), ["@@ -1,2 +1,2 @@", " a", "--- b", "+++ c"]);
     assert_eq!(change.counts(), (1, 1));
 }
+
+#[test]
+fn an_input_is_open_until_it_is_decided_or_its_run_ends() {
+    let input = |id: &str| json!({"kind": "input", "input": id, "submission": "s", "ask": {}, "digest": ""});
+    let (first, second) = ("6bcf8fed-99c2-4b27-8a5a-24d7caff9bfb", "6bcf8fed-99c2-4b27-8a5a-24d7caff9bfc");
+    let decided = json!({"kind": "resolved", "input": first, "choice": "cancelled"});
+    let open = |entries: &[Value]| {
+        let shown = transcript(entries);
+        shown.open_inputs().iter().map(|input| input.input.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(open(&[input(first), input(second)]), [first, second]);
+    assert_eq!(open(&[input(first), input(second), decided]), [second]);
+    let ended = json!({"kind": "ended", "ended": "stopped"});
+    assert_eq!(open(&[input(first), ended]), [""; 0]);
+}

@@ -1,6 +1,7 @@
 //! One item of a transcript.
 
 use leptos::prelude::*;
+use shared::decision::{Matter, visible};
 use shared::entry::{Input, Level, Resolved, Step, StepState, Usage};
 use shared::kind::Open;
 use shared::request::AnswerChoice;
@@ -8,6 +9,7 @@ use shared::transcript::{Body, Item, Key};
 
 use super::icon::{Icon, Shape};
 use super::markdown::Markdown;
+use super::questions::detail_view;
 use super::tool::ToolView;
 use crate::i18n::t;
 
@@ -94,7 +96,7 @@ fn content(body: &Body, item: ArcRwSignal<Item>, is_own: bool, is_live: bool) ->
             };
             view! {
                 {question(&input)}
-                <p class="hint">{move || decision(resolved().as_ref())}</p>
+                <p class="hint" data-test="decision">{move || decision(resolved().as_ref())}</p>
             }
             .into_any()
         }
@@ -189,33 +191,39 @@ fn notice(level: &Open<Level>, text: &str) -> AnyView {
 }
 
 fn question(input: &Input) -> AnyView {
-    let read = |value: &serde_json::Value, name: &str| {
-        value.get(name).and_then(|value| value.as_str()).unwrap_or_default().to_owned()
-    };
-    let (head, title, detail) = match (&input.ask, &input.confirm) {
-        (_, Some(confirm)) => (t().approval(), read(confirm, "title"), read(confirm, "detail")),
-        (Some(ask), None) => (t().question(), read(ask, "question"), String::new()),
-        (None, None) => (t().question(), String::new(), String::new()),
-    };
-    view! {
-        <h2 class="small-head">{head}</h2>
-        <p>{title}</p>
-        {(!detail.is_empty()).then(|| view! { <pre tabindex="0">{detail}</pre> })}
+    match Matter::of(input) {
+        Ok(Matter::Confirm(confirm)) => view! {
+            <h2 class="small-head">{t().approval()}</h2>
+            <p>{visible(&confirm.title).into_owned()}</p>
+            {detail_view(&confirm.detail, false)}
+        }
+        .into_any(),
+        Ok(Matter::Ask(ask)) => {
+            let labels: Vec<String> = ask.options.iter().map(|option| visible(&option.label).into_owned()).collect();
+            view! {
+                <h2 class="small-head">{t().question()}</h2>
+                <p>{visible(&ask.question).into_owned()}</p>
+                {(!labels.is_empty()).then(|| view! { <p class="hint">{labels.join(" · ")}</p> })}
+            }
+            .into_any()
+        }
+        Err(_) => view! {
+            <h2 class="small-head">{t().question()}</h2>
+            <p>{t().question_unreadable()}</p>
+        }
+        .into_any(),
     }
-    .into_any()
 }
 
 fn decision(resolved: Option<&Resolved>) -> String {
     let Some(resolved) = resolved else { return t().question_open().to_owned() };
-    match (&resolved.origin, &resolved.choice, &resolved.text) {
-        (None, _, _) => t().question_cancelled().to_owned(),
-        (Some(origin), choice, text) => {
-            let choice = match choice {
-                Some(AnswerChoice::Word(word)) => word.clone(),
-                Some(AnswerChoice::Labels(labels)) => labels.join(", "),
-                None => text.clone().unwrap_or_default(),
-            };
-            format!("{}: {choice} ({})", t().question_resolved(), origin.name)
-        }
-    }
+    let Some(origin) = &resolved.origin else { return t().question_cancelled().to_owned() };
+    let choice = match &resolved.choice {
+        Some(AnswerChoice::Word(word)) => t().verdict(word),
+        Some(AnswerChoice::Labels(labels)) => labels.join(", "),
+        None => String::new(),
+    };
+    let parts = [choice, resolved.text.clone().unwrap_or_default()];
+    let said: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+    t().question_resolved(&origin.name, &said.join(": "))
 }

@@ -133,9 +133,24 @@ pub(crate) trait Words {
         notice_error: "Error";
         question: "The agent asks";
         approval: "The agent wants to";
-        question_open: "Waiting for an answer. Answer it on the machine.";
+        question_open: "Waiting for an answer, below.";
+        question_unreadable: "What the agent asks cannot be read by this version, so it cannot be answered here. Interrupt the turn to cancel it.";
         question_cancelled: "Cancelled: the turn ended before an answer.";
-        question_resolved: "Answered";
+        open_questions: "Needs an answer";
+        options: "Options";
+        allow: "Allow";
+        allow_session: "Allow for this session";
+        deny: "Deny";
+        deny_reason: "Deny with a reason (optional)";
+        answer: "Answer";
+        answer_words: "Your answer";
+        answer_own_words: "Or answer in your own words";
+        answering: "Sending the answer…";
+        answer_stale: "This was decided already, by another device or because the turn ended. Your answer did not count.";
+        answer_lost: "The connection was lost before the answer was confirmed. If this is still open once it is back, answer again.";
+        model: "Model";
+        effort: "Effort";
+        agent_mode: "Mode";
         merged: "The branch of this session was merged.";
 
         // The composer.
@@ -190,6 +205,42 @@ pub(crate) trait Words {
         format!("{name} – aude")
     }
 
+    /// The title of the page while a session needs an answer: this one, or so many others.
+    fn waiting_title(&self, others: usize, title: &str) -> String {
+        if others == 0 { format!("Needs an answer: {title}") } else { format!("({others}) {title}") }
+    }
+
+    fn asks(&self, title: &str) -> String {
+        format!("Needs an answer: {title}")
+    }
+
+    fn open_count(&self, count: usize) -> String {
+        format!("{count} need an answer")
+    }
+
+    fn allow_session_covers(&self, what: &str) -> String {
+        format!("“{}” covers: {what}, until the process of the session ends.", self.allow_session())
+    }
+
+    /// What was decided about an approval.
+    fn verdict(&self, word: &str) -> String {
+        match word {
+            "allow" => "allowed",
+            "allow_session" => "allowed for this session",
+            "deny" => "denied",
+            other => other,
+        }
+        .to_owned()
+    }
+
+    fn question_resolved(&self, name: &str, said: &str) -> String {
+        format!("{name}: {said}")
+    }
+
+    fn answered_elsewhere(&self, name: &str) -> String {
+        format!("{name} answered it.")
+    }
+
     fn others(&self, names: &[String]) -> String {
         format!("Also here: {}", names.join(", "))
     }
@@ -210,7 +261,7 @@ pub(crate) trait Words {
             Open::Known(WorkState::New) => "new",
             Open::Known(WorkState::Held) => "waits for other sessions",
             Open::Known(WorkState::Working) => "working",
-            Open::Known(WorkState::Waiting) => "needs you",
+            Open::Known(WorkState::Waiting) => "needs an answer",
             Open::Known(WorkState::Answered) => "answered",
             Open::Known(WorkState::Interrupted) => "interrupted",
             Open::Known(WorkState::Failed) => "failed",

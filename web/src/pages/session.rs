@@ -13,7 +13,9 @@ use crate::components::dialog::Confirm;
 use crate::components::icon::{Icon, Shape};
 use crate::components::item::ItemView;
 use crate::components::pending::Pending;
+use crate::components::questions::{Questions, by_key};
 use crate::components::scroller::Scroller;
+use crate::components::settings::SettingsChoice;
 use crate::components::state_chip::StateChip;
 use crate::i18n::t;
 use crate::state::session::{Row, SessionState};
@@ -41,12 +43,34 @@ pub(crate) fn SessionPage(id: SessionId) -> impl IntoView {
         }
     });
     Effect::new(move |_| {
-        session.record.with(|record| {
-            if let Some(record) = record {
-                browser::set_title(&t().session_title(&record.name));
-            }
-        });
+        let title = session.record.with(|record| record.as_ref().map(|record| t().session_title(&record.name)));
+        let others = app.waiting_but(Some(id));
+        let needs_answer = !session.open.with(Vec::is_empty);
+        if let Some(title) = title {
+            let title = match (needs_answer, others) {
+                (true, _) => t().waiting_title(0, &title),
+                (false, 0) => title,
+                (false, others) => t().waiting_title(others, &title),
+            };
+            browser::set_title(&title);
+        }
     });
+    let decide = window_event_listener(leptos::ev::keydown, move |event| {
+        let is_free = !event.is_composing() && !event.default_prevented() && !browser::has_dialog();
+        let is_alone = event.alt_key() && !event.ctrl_key() && !event.meta_key() && !event.shift_key();
+        if !is_free || !is_alone || event.repeat() || !can_answer(app, session) {
+            return;
+        }
+        let decided = session.open.with_untracked(|open| {
+            let first = open.first()?;
+            Some((first.input.clone(), by_key(first, &event.key(), &event.code())?))
+        });
+        if let Some((input, decision)) = decided {
+            event.prevent_default();
+            session.answer(&input, &decision);
+        }
+    });
+    on_cleanup(move || decide.remove());
     let escape = window_event_listener(leptos::ev::keydown, move |event| {
         let is_free = !event.is_composing() && !event.default_prevented() && !browser::has_dialog();
         let is_running = untrack(|| session.running().is_some());
@@ -69,6 +93,11 @@ pub(crate) fn SessionPage(id: SessionId) -> impl IntoView {
             </Show>
         </section>
     }
+}
+
+/// Whether an answer that is given now reaches the machine and means what it points at.
+fn can_answer(app: App, session: SessionState) -> bool {
+    app.session_connection.get_untracked() == Some(Connection::Connected) && session.is_steady.get_untracked()
 }
 
 #[component]
@@ -164,6 +193,15 @@ fn Head(session: SessionState) -> impl IntoView {
                 <span>{move || session.record.with(|record| record.as_ref().and_then(|record| record.branch.clone()))}</span>
                 <span>{others}</span>
             </p>
+            <SettingsChoice
+                settings=Signal::derive(move || {
+                    session.record.with(|record| record.as_ref().and_then(|record| record.settings.clone()))
+                })
+                can_choose=Signal::derive(move || {
+                    is_alive() && app.session_connection.get() == Some(Connection::Connected)
+                })
+                on_choose=move |configure| session.configure(configure)
+            />
             <div class="session-actions">
                 <Show when=is_known>
                 <Show
@@ -323,7 +361,16 @@ fn Foot(session: SessionState) -> impl IntoView {
     let waiting = Memo::new(move |_| {
         app.outgoing.with(|all| all.iter().filter(|one| one.session == id && !is_settled(&one.state)).count())
     });
+    let answers = Signal::derive(move || {
+        session.answers.with(|all| all.iter().map(|(id, state)| (*id, state.clone())).collect::<Vec<_>>())
+    });
     view! {
+        <Questions
+            open=session.open
+            answers=answers
+            can_answer=Signal::derive(move || is_connected.get() && session.is_steady.get())
+            on_decide=move |input, decision| session.answer(input, &decision)
+        />
         <Composer
             draft=session.draft
             is_running=is_running

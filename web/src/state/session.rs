@@ -1,22 +1,27 @@
 //! One session that is shown: its record, its transcript as a window of rows, and what is being written.
 
+mod answers;
+mod follow;
+
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use leptos::prelude::*;
 use shared::entry::{Entry, Event, Known, Origin};
 use shared::failure::FailureCode;
 use shared::frame::{Delta, Frame, Hello, HelloSession, ListenerBody, Presence, Welcome, WelcomeSession};
-use shared::ids::{LogId, SessionId, SubmissionId};
+use shared::ids::{InputId, LogId, SessionId, SubmissionId};
 use shared::kind::Open;
 use shared::pairing::Place as Address;
-use shared::record::{Record, Work, WorkState};
+use shared::record::Record;
 use shared::request::Response;
-use shared::status::{Ended, Fate, Phase, RanReason};
-use shared::time::Timestamp;
+use shared::status::Phase;
 use shared::transcript::{Body, Change, Item, Key, Transcript};
 use wasm_bindgen_futures::spawn_local;
 
 use super::{App, Connection};
+pub(crate) use answers::{AnswerState, Asked};
+use follow::follow;
 use crate::browser;
 use crate::i18n::t;
 use crate::link::{Dial, Link, LinkEvent};
@@ -61,6 +66,12 @@ pub(crate) struct SessionState {
     pub(crate) is_following: RwSignal<bool>,
     /// The text that is being typed.
     pub(crate) draft: RwSignal<String>,
+    /// The questions and approvals that are open, oldest first.
+    pub(crate) open: RwSignal<Vec<Asked>>,
+    /// How the answers of this page stand.
+    pub(crate) answers: RwSignal<BTreeMap<InputId, AnswerState>>,
+    /// Whether the open questions stood still long enough that a press means what it points at.
+    pub(crate) is_steady: RwSignal<bool>,
     /// Items that came while the reader did not follow.
     pub(crate) unseen: RwSignal<usize>,
     app: App,
@@ -103,6 +114,9 @@ impl SessionState {
             others: RwSignal::default(),
             is_following: RwSignal::new(true),
             draft: RwSignal::new(browser::draft(id)),
+            open: RwSignal::default(),
+            answers: RwSignal::default(),
+            is_steady: RwSignal::new(true),
             unseen: RwSignal::new(0),
             app,
             inner: StoredValue::new_local(Inner::default()),
@@ -176,6 +190,7 @@ impl SessionState {
         }
         if connection != Connection::Connected {
             self.others.set(Vec::new());
+            self.lose_answers();
         }
         self.app.session_connection.set(Some(connection));
     }
@@ -192,6 +207,7 @@ impl SessionState {
                 inner.start = 0;
             });
             self.rows.set(Vec::new());
+            self.show_open();
             self.earlier.set(0);
         }
         if is_other_log || starts_again {
@@ -222,12 +238,16 @@ impl SessionState {
             ListenerBody::Entry(entry) => self.incoming(Incoming::Entry(entry)),
             ListenerBody::Delta(delta) => self.incoming(Incoming::Delta(Box::new(delta))),
             ListenerBody::Response(response) => {
-                if let Some(id) = &frame.reply_to {
+                if let Some(id) = &frame.reply_to
+                    && !self.answer_heard(id, &response)
+                {
                     self.answered(id, &response);
                 }
             }
             ListenerBody::Failure(failure) => {
-                if let Some(id) = &frame.reply_to {
+                if let Some(id) = &frame.reply_to
+                    && !self.answer_failed(id, &failure.detail)
+                {
                     self.app.outgoing_not_taken(id, OutgoingState::Failed(failure.detail));
                 }
             }
@@ -339,6 +359,7 @@ impl SessionState {
         if is_live_changed {
             self.show_live();
         }
+        self.show_open();
         self.keep_place_soon();
     }
 
@@ -368,6 +389,12 @@ impl SessionState {
         }
         if self.loading.get_untracked().is_some() {
             return;
+        }
+        if let Known::Resolved(resolved) = known.as_ref()
+            && let Some(origin) = &resolved.origin
+            && (origin.device.is_none() || origin.device != self.app.device())
+        {
+            self.app.say(t().answered_elsewhere(&origin.name));
         }
         if let Known::Assistant(assistant) = known.as_ref() {
             self.app.announcement.set(t().answer_came(&assistant.text));
@@ -549,68 +576,5 @@ pub(crate) enum Following {
 impl Row {
     fn new(item: &Item) -> Self {
         Self { key: item.key.clone(), item: ArcRwSignal::new(item.clone()) }
-    }
-}
-
-/// Brings a record up to an entry that came over a live link, as far as this page shows it. The machine's own record follows.
-fn follow(record: &mut Record, known: &Known, sequence: u64, at: Timestamp) {
-    record.sequence = sequence;
-    record.updated = record.updated.max(at);
-    let mut work = |state: WorkState| record.work = Work { state: state.into(), since: at };
-    match known {
-        Known::Status { status } => {
-            match &status.phase {
-                Open::Known(Phase::Busy { .. }) => work(WorkState::Working),
-                Open::Known(Phase::Held) => work(WorkState::Held),
-                Open::Known(Phase::Starting | Phase::Idle | Phase::Exiting) | Open::Unknown(_) => {}
-            }
-            record.host = Some(status.clone());
-        }
-        Known::Settings { settings } => {
-            record.branch.clone_from(&settings.branch);
-            record.settings = Some(settings.clone());
-        }
-        Known::Settled { settled } => match &settled.fate {
-            Open::Known(Fate::Answered) => work(WorkState::Answered),
-            Open::Known(Fate::Ran(Some(Open::Known(RanReason::Interrupted)))) => work(WorkState::Interrupted),
-            Open::Known(Fate::Ran(_)) => work(WorkState::Failed),
-            Open::Known(Fate::Dropped(_)) | Open::Unknown(_) => {}
-        },
-        Known::Ended { ended } => {
-            let is_unfinished = matches!(
-                record.work.state.known(),
-                Some(WorkState::New | WorkState::Held | WorkState::Working | WorkState::Waiting)
-            );
-            if is_unfinished {
-                let is_stopped = ended.is(&Ended::Stopped);
-                record.work = Work {
-                    state: if is_stopped { WorkState::Stopped } else { WorkState::Failed }.into(),
-                    since: at,
-                };
-            }
-            record.ended = Some(ended.clone());
-            record.host = None;
-        }
-        Known::Began { .. } => record.ended = None,
-        Known::Input(_) => {
-            record.inputs += 1;
-            record.work = Work { state: WorkState::Waiting.into(), since: at };
-        }
-        Known::Resolved(_) => {
-            record.inputs = record.inputs.saturating_sub(1);
-            if record.inputs == 0 && record.work.state.is(&WorkState::Waiting) {
-                record.work = Work { state: WorkState::Working.into(), since: at };
-            }
-        }
-        Known::Merged { .. } => work(WorkState::Merged),
-        Known::User(_)
-        | Known::Assistant(_)
-        | Known::Thinking(_)
-        | Known::Tool(_)
-        | Known::Result(_)
-        | Known::Plan(_)
-        | Known::Usage(_)
-        | Known::Notice(_)
-        | Known::Gate { .. } => {}
     }
 }
