@@ -8,7 +8,7 @@ pub(crate) mod item;
 pub(crate) mod markdown;
 pub(crate) mod pending;
 pub(crate) mod questions;
-pub(crate) mod settings;
 pub(crate) mod scroller;
+pub(crate) mod settings;
 pub(crate) mod state_chip;
 pub(crate) mod tool;

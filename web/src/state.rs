@@ -376,7 +376,12 @@ impl App {
 
     fn paired(self, machine: Machine) {
         self.forget_pairing_text();
-        self.announcement.set(t().paired().to_owned());
+        if self.is_paired() {
+            // Nothing else on the page tells a person that the link was not needed.
+            self.say(t().paired());
+        } else {
+            self.announcement.set(t().paired().to_owned());
+        }
         spawn_local(async move {
             if let Some(store) = self.store() {
                 if store.keep_machine(&browser::origin(), &machine).await.is_err() {

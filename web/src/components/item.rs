@@ -199,7 +199,8 @@ fn question(input: &Input) -> AnyView {
         }
         .into_any(),
         Ok(Matter::Ask(ask)) => {
-            let labels: Vec<String> = ask.options.iter().map(|option| visible(&option.label).into_owned()).collect();
+            let labels: Vec<String> =
+                ask.options.iter().map(|option| visible(&option.label).into_owned()).collect();
             view! {
                 <h2 class="small-head">{t().question()}</h2>
                 <p>{visible(&ask.question).into_owned()}</p>

@@ -66,6 +66,7 @@ fn Question<D: Decide>(
     let decide = move |decision: Decision| input.with_value(|input| on_decide(input, decision));
     let id = asked.input.input.to_string();
     let head = format!("question-{id}");
+    let labelled = head.clone();
     let (kind, inside) = match &asked.matter {
         Ok(Matter::Confirm(confirm)) => {
             ("confirm", approval(confirm, asked.is_edit, can_press, is_first, decide))
@@ -75,7 +76,7 @@ fn Question<D: Decide>(
     };
     let word = if kind == "confirm" { t().approval() } else { t().question() };
     view! {
-        <article class="question-card" data-test="open-question" data-kind=kind data-input=id aria-labelledby=head.clone()>
+        <article class="question-card" data-test="open-question" data-kind=kind data-input=id aria-labelledby=labelled>
             <h2 class="small-head" id=head>
                 {word}
             </h2>

@@ -43,7 +43,8 @@ pub(crate) fn SessionPage(id: SessionId) -> impl IntoView {
         }
     });
     Effect::new(move |_| {
-        let title = session.record.with(|record| record.as_ref().map(|record| t().session_title(&record.name)));
+        let title =
+            session.record.with(|record| record.as_ref().map(|record| t().session_title(&record.name)));
         let others = app.waiting_but(Some(id));
         let needs_answer = !session.open.with(Vec::is_empty);
         if let Some(title) = title {

@@ -20,12 +20,12 @@ use shared::transcript::{Body, Change, Item, Key, Transcript};
 use wasm_bindgen_futures::spawn_local;
 
 use super::{App, Connection};
-pub(crate) use answers::{AnswerState, Asked};
-use follow::follow;
 use crate::browser;
 use crate::i18n::t;
 use crate::link::{Dial, Link, LinkEvent};
 use crate::store::{OutgoingState, Place};
+pub(crate) use answers::{AnswerState, Asked};
+use follow::follow;
 
 /// Rows that are shown at first, and that are added when a person asks for earlier ones.
 const PAGE: usize = 150;
