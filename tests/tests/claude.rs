@@ -13,13 +13,15 @@ use std::time::Duration;
 use host::config::{Claude, Config, Permissions};
 use host::harness::claude::ClaudeHarness;
 use host::harness::{
-    Agent, AgentCommand, AgentEvent, Harness as _, OpenError, Opening, Place, Said, TurnEnd,
+    Agent, AgentCommand, AgentEvent, Asked, Harness as _, OpenError, Opening, Place, Said, TurnEnd,
 };
 use host::process::RUN_VARIABLE;
+use shared::decision::{Decision, Matter};
 use shared::entry::{Assistant, Notice, ResultStatus, Tool, ToolResult};
 use shared::frame::DeltaKind;
 use shared::gate::Finding;
 use shared::ids::{HostId, SubmissionId};
+use shared::request::Configure;
 use shared::settings::Settings;
 use shared::status::Exit;
 use tests::agent::{claude, script_in as program};
@@ -129,6 +131,19 @@ impl Conversation {
                 return end;
             }
         }
+    }
+
+    /// Waits until it asks.
+    async fn asked(&mut self) -> Asked {
+        loop {
+            if let AgentEvent::Asked(asked) = self.next().await {
+                return *asked;
+            }
+        }
+    }
+
+    async fn answer_to(&self, asked: &Asked, decision: Decision) {
+        self.command(AgentCommand::Answer { input: asked.input, decision }).await;
     }
 
     async fn turn(&mut self, text: &str) -> TurnEnd {
@@ -243,24 +258,136 @@ async fn a_turn_with_a_tool_call_is_told_as_it_happens() {
 }
 
 #[tokio::test]
-async fn what_it_would_ask_for_is_denied_and_said() {
+async fn a_person_allows_and_denies_and_the_model_hears_why() {
     let machine = Machine::new().await;
     let mut claude = Conversation::open(machine.opening()).await;
-    assert_eq!(claude.turn("RUN `touch made.txt && echo made`").await, TurnEnd::Completed);
-    assert!(claude.results()[0].status.is(&ResultStatus::Denied));
-    let [notice] = &claude.notices()[..] else { panic!("one notice") };
-    assert!(notice.text.contains("touch made.txt && echo made"));
-    assert!(claude.answer().contains("does not ask people"), "the model was told why: {}", claude.answer());
+    let command = "touch made.txt && echo made";
+    claude.begin(&format!("RUN `{command}`")).await;
+    let asked = claude.asked().await;
+    let Matter::Confirm(confirm) = &asked.matter else { panic!("an approval") };
+    assert_eq!(confirm.detail, command);
+    assert_eq!(confirm.tool, claude.calls()[0].call, "it is about the call that is shown");
+    assert_eq!(asked.subject.as_ref().unwrap().command.as_deref(), Some(command));
+    assert!(!machine.project().join("made.txt").exists());
+    claude.answer_to(&asked, Decision::Allow).await;
+    assert_eq!(claude.end().await, TurnEnd::Completed);
+    assert!(claude.results()[0].status.is(&ResultStatus::Ok), "{:#?}", claude.results());
+    assert!(machine.project().join("made.txt").exists());
+
     let file = machine.project().join("made.txt");
-    assert_eq!(claude.turn(&format!("WRITE `{}` `x`", file.display())).await, TurnEnd::Completed);
-    assert!(claude.results()[0].status.is(&ResultStatus::Denied));
-    assert!(claude.notices()[0].text.contains("permissions = \"edits\""));
+    for (text, heard) in [(Some("use the other folder"), "use the other folder"), (None, "denied this")] {
+        claude.begin(&format!("WRITE `{}` `x`", file.display())).await;
+        let asked = claude.asked().await;
+        let Matter::Confirm(confirm) = &asked.matter else { panic!("an approval") };
+        assert!(confirm.detail.ends_with("+x\n\\ No newline at end of file\n"), "{}", confirm.detail);
+        assert_eq!(asked.subject.as_ref().unwrap().paths, [file.canonicalize().unwrap()]);
+        claude.answer_to(&asked, Decision::Deny { text: text.map(str::to_owned) }).await;
+        assert_eq!(claude.end().await, TurnEnd::Completed);
+        assert!(claude.results()[0].status.is(&ResultStatus::Denied));
+        assert!(claude.answer().contains(heard), "the model was told why: {}", claude.answer());
+    }
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "");
+}
+
+#[tokio::test]
+async fn what_is_allowed_for_the_session_has_the_same_grant_again() {
+    let machine = Machine::new().await;
+    let mut claude = Conversation::open(machine.opening()).await;
+    let mut grants = Vec::new();
+    for command in ["touch made.txt && echo made", "touch made.txt && echo made", "touch other.txt"] {
+        claude.begin(&format!("RUN `{command}`")).await;
+        let asked = claude.asked().await;
+        grants.push(asked.grant.clone().expect("it can be allowed for the session"));
+        claude.answer_to(&asked, Decision::AllowSession).await;
+        assert_eq!(claude.end().await, TurnEnd::Completed);
+        assert!(claude.results()[0].status.is(&ResultStatus::Ok));
+    }
+    assert_eq!(grants[0], grants[1]);
+    assert_ne!(grants[0], grants[2]);
+}
+
+#[tokio::test]
+async fn a_question_is_answered_with_its_options() {
+    let machine = Machine::new().await;
+    let mut claude = Conversation::open(machine.opening()).await;
     let question = r#"{"questions":[{"question":"Which?","header":"Pick","multiSelect":false,
         "options":[{"label":"A","description":"a"},{"label":"B","description":"b"}]}]}"#;
-    assert_eq!(claude.turn(&format!("CALL `AskUserQuestion` `{question}`")).await, TurnEnd::Completed);
-    assert!(claude.results()[0].status.is(&ResultStatus::Denied));
+    claude.begin(&format!("CALL `AskUserQuestion` `{question}`")).await;
+    let asked = claude.asked().await;
+    let Matter::Ask(ask) = &asked.matter else { panic!("a question") };
+    assert_eq!((ask.question.as_str(), ask.options.len(), ask.multiple), ("Which?", 2, false));
+    claude.answer_to(&asked, Decision::Chosen(vec!["B".to_owned()])).await;
+    assert_eq!(claude.end().await, TurnEnd::Completed);
+    assert!(claude.results()[0].status.is(&ResultStatus::Ok), "{:#?}", claude.results());
+    assert!(claude.answer().contains('B'), "the model was told: {}", claude.answer());
     assert_eq!(claude.calls()[0].title, "Ask: Which?");
-    assert!(!file.exists());
+}
+
+#[tokio::test]
+async fn an_interrupt_with_a_permission_open_ends_the_turn_and_runs_nothing() {
+    let machine = Machine::new().await;
+    let mut claude = Conversation::open(machine.opening()).await;
+    claude.begin("RUN `touch made.txt`").await;
+    let asked = claude.asked().await;
+    claude.command(AgentCommand::Interrupt).await;
+    claude.answer_to(&asked, Decision::Allow).await;
+    assert_eq!(claude.end().await, TurnEnd::Interrupted);
+    assert!(!machine.project().join("made.txt").exists());
+    assert_eq!(claude.turn("and now").await, TurnEnd::Completed);
+    assert_eq!(claude.answer(), "Echo: and now");
+}
+
+#[tokio::test]
+async fn a_permission_that_was_open_at_a_kill_is_gone_and_the_conversation_goes_on() {
+    let machine = Machine::new().await;
+    let opening = machine.opening();
+    let mut claude = Conversation::open(opening.clone()).await;
+    assert_eq!(claude.turn("remember the word aubergine").await, TurnEnd::Completed);
+    let conversation = claude.settings.conversation.clone();
+    claude.begin("RUN `touch made.txt`").await;
+    let asked = claude.asked().await;
+    for pid in agents_of(opening.place.run) {
+        let _ = nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGKILL);
+    }
+    assert_eq!(claude.end().await, TurnEnd::Failed);
+    assert!(claude.results()[0].status.is(&ResultStatus::Interrupted));
+    claude.exited().await;
+
+    let mut claude = Conversation::open(Opening { conversation, ..machine.opening() }).await;
+    claude.answer_to(&asked, Decision::Allow).await;
+    assert_eq!(claude.turn("which word").await, TurnEnd::Completed);
+    assert!(machine.server.requests().pop().unwrap().conversation.contains("aubergine"));
+    assert!(
+        claude.events.iter().all(|event| !matches!(event, AgentEvent::Asked(_))),
+        "nothing is asked again"
+    );
+    assert!(!machine.project().join("made.txt").exists());
+}
+
+#[tokio::test]
+async fn model_and_effort_are_changed_in_mid_session() {
+    let machine = Machine::new().await;
+    let mut claude = Conversation::open(machine.opening()).await;
+    assert_eq!(claude.turn("hello").await, TurnEnd::Completed);
+    let first = machine.server.requests().pop().unwrap().model;
+    let wanted = Configure { model: Some("sonnet".into()), effort: Some("low".into()), agent: None };
+    claude.command(AgentCommand::Configure(wanted)).await;
+    while claude.settings.alias.as_deref() != Some("Sonnet") {
+        claude.next().await;
+    }
+    assert_eq!(claude.settings.effort.as_deref(), Some("low"), "{:#?}", claude.events);
+    assert_eq!(claude.turn("and now").await, TurnEnd::Completed);
+    let second = machine.server.requests().pop().unwrap().model;
+    assert!(second.contains("sonnet") && second != first, "{first} {second}");
+    assert_eq!(claude.settings.model.as_deref(), Some(second.as_str()));
+
+    claude.events.clear();
+    claude
+        .command(AgentCommand::Configure(Configure { model: Some("gpt".into()), ..Configure::default() }))
+        .await;
+    while !matches!(claude.next().await, AgentEvent::Settings(_)) {}
+    assert!(claude.notices()[0].text.contains("gpt"));
+    assert_eq!(claude.settings.model.as_deref(), Some(second.as_str()));
 }
 
 #[tokio::test]
@@ -284,10 +411,13 @@ async fn with_edits_allowed_it_edits_inside_the_project_and_nowhere_else() {
     let through_link = machine.project().join("link/outside.txt");
     let hook = machine.project().join(".git/hooks/pre-commit");
     for path in [&outside, &through_link, &hook] {
-        assert_eq!(claude.turn(&format!("WRITE `{}` `x`", path.display())).await, TurnEnd::Completed);
+        claude.begin(&format!("WRITE `{}` `x`", path.display())).await;
+        let asked = claude.asked().await;
+        assert_eq!(asked.grant, None, "{} is no ordinary edit inside", path.display());
+        claude.answer_to(&asked, Decision::Deny { text: None }).await;
+        assert_eq!(claude.end().await, TurnEnd::Completed);
         assert!(claude.results()[0].status.is(&ResultStatus::Denied), "{}", path.display());
         assert!(!path.exists(), "{}", path.display());
-        assert!(claude.notices()[0].text.contains(path.to_str().unwrap()));
     }
 }
 
@@ -525,6 +655,43 @@ async fn a_program_that_asks_without_end_and_reads_nothing_is_ended() {
     let mut claude = Conversation::open(impostor(&machine, &format!("while echo '{ask}'; do :; done"))).await;
     claude.begin("hello").await;
     assert_eq!(claude.end().await, TurnEnd::Failed);
+    claude.exited().await;
+}
+
+#[tokio::test]
+async fn a_program_that_dies_with_a_permission_open_is_told() {
+    let machine = Machine::new().await;
+    let ask = r#"{"type":"control_request","request_id":"q","request":{"subtype":"can_use_tool","tool_name":"Bash","input":{"command":"ls"},"tool_use_id":"t"}}"#;
+    // The same request twice, another withdrawn, and then it waits to be killed by what it is told.
+    let script = format!(
+        "echo '{ask}'; echo '{ask}'\necho '{}'\necho '{{\"type\":\"control_cancel_request\",\"request_id\":\"r\"}}'\nexec sleep 1000",
+        ask.replace("\"q\"", "\"r\"")
+    );
+    let opening = impostor(&machine, &script);
+    let run = opening.place.run;
+    let mut claude = Conversation::open(opening).await;
+    claude.begin("hello").await;
+    let (first, second) = (claude.asked().await, claude.asked().await);
+    assert_ne!(first.input, second.input);
+    while !matches!(claude.next().await, AgentEvent::Withdrawn(input) if input == second.input) {}
+    claude.answer_to(&second, Decision::Allow).await;
+    for pid in agents_of(run) {
+        let _ = nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGKILL);
+    }
+    assert_eq!(claude.end().await, TurnEnd::Failed);
+    claude.exited().await;
+}
+
+#[tokio::test]
+async fn a_flood_is_no_end_of_the_session_and_is_not_held() {
+    let machine = Machine::new().await;
+    let script = r#"
+        head -c 100000000 /dev/zero; echo
+        echo '{"type":"assistant","message":{"id":"m","content":[{"type":"text","text":"after the flood"}]}}'
+        exec 1>&-; sleep 1000"#;
+    let mut claude = Conversation::open(impostor(&machine, script)).await;
+    assert_eq!(claude.turn("hello").await, TurnEnd::Failed);
+    assert_eq!(claude.answer(), "after the flood");
     claude.exited().await;
 }
 

@@ -1,10 +1,13 @@
 //! The `claude` harness: the person's own installed and logged-in Claude Code, through its stream-json interface.
 
+mod approval;
+mod configuring;
 mod driver;
 mod handshake;
 pub(super) mod lines;
 mod mapping;
 mod probe;
+mod proposal;
 mod tools;
 pub(super) mod trace;
 mod wire;

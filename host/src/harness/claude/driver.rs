@@ -15,6 +15,7 @@ use super::exit;
 use super::handshake::{self, Handshake, Step};
 use super::lines::{Lines, Read};
 use super::mapping::{Mapping, Output, notice};
+use super::proposal::{Files, Unshown};
 use super::trace::Trace;
 use super::wire;
 use crate::harness::{Agent, AgentCommand, AgentEvent, COMMANDS, EVENTS, OpenError, Opening, Place};
@@ -24,6 +25,8 @@ use crate::process::{self, Environment, Owned, SpawnError, Spec};
 const START_LIMIT: Duration = Duration::from_secs(60);
 /// For the program to end after it closed its output.
 const END_LIMIT: Duration = process::GRACE;
+/// The largest file whose change is shown as a patch of it, in bytes.
+const SHOWN_BYTES: u64 = 8 * 1024 * 1024;
 /// Lines for the program that wait; one that reads none of so many answers has gone wrong.
 const LINES: usize = 256;
 
@@ -167,8 +170,7 @@ async fn start(opening: &Opening, conversation: &Conversation) -> Result<Option<
     let directory = place.working_directory.clone();
     // The program speaks of files by where they really lie.
     let shown = directory.canonicalize().unwrap_or_else(|_| directory.clone()).display().to_string();
-    let inside = Box::new(move |path: &str| is_ordinary_inside(&directory, Path::new(path)));
-    let mapping = Mapping::new(settings, handshake.names(), opening.permissions, shown, inside);
+    let mapping = Mapping::new(settings, handshake.names(), opening.permissions, shown, files(directory));
     Ok(Some(Started { link, mapping, first, session_directory: place.session_directory.clone() }))
 }
 
@@ -323,7 +325,10 @@ impl Started {
                     None => return Over::LetGo,
                     Some(AgentCommand::Turn { text, .. }) => (self.mapping.begin(Uuid::new_v4(), &text), Vec::new()),
                     Some(AgentCommand::Interrupt) => (self.mapping.interrupt(), Vec::new()),
-                    Some(AgentCommand::Answer { .. } | AgentCommand::Configure(_)) => continue,
+                    Some(AgentCommand::Answer { input, decision }) => {
+                        (self.mapping.answer(input, decision), Vec::new())
+                    }
+                    Some(AgentCommand::Configure(wanted)) => (self.mapping.configure(wanted), Vec::new()),
                 },
                 read = self.link.lines.next() => match read {
                     Read::Line(line) => (self.mapping.line(&line), line),
@@ -351,6 +356,41 @@ impl Started {
             }
         }
         Ok(())
+    }
+}
+
+/// What approvals may look at.
+fn files(directory: PathBuf) -> Files {
+    let [inside, text, real] = [directory.clone(), directory.clone(), directory];
+    Files {
+        is_inside: Box::new(move |path| is_ordinary_inside(&inside, Path::new(path))),
+        text: Box::new(move |path| shown_text(&text.join(path))),
+        real: Box::new(move |path| real_path(&real.join(path))),
+    }
+}
+
+/// The text of a regular file of bounded size.
+fn shown_text(path: &Path) -> Result<Option<String>, Unshown> {
+    match std::fs::metadata(path) {
+        // A pipe would let us wait for ever.
+        Ok(found) if found.is_file() && found.len() <= SHOWN_BYTES => {
+            let bytes = std::fs::read(path).map_err(|_| Unshown)?;
+            String::from_utf8(bytes).map(Some).map_err(|_| Unshown)
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Ok(_) | Err(_) => Err(Unshown),
+    }
+}
+
+/// Where a path really lies; what is not there yet is taken as it is named.
+fn real_path(path: &Path) -> PathBuf {
+    let there = path.ancestors().find_map(|ancestor| Some((ancestor, ancestor.canonicalize().ok()?)));
+    match there {
+        Some((ancestor, real)) => match path.strip_prefix(ancestor) {
+            Ok(rest) if !rest.as_os_str().is_empty() => real.join(rest),
+            Ok(_) | Err(_) => real,
+        },
+        None => path.to_owned(),
     }
 }
 

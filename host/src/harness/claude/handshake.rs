@@ -5,7 +5,7 @@ use shared::json::cut;
 use shared::limits;
 use shared::settings::{Choices, Settings};
 
-use super::wire::{self, Initialized, Message};
+use super::wire::{self, Initialized, Message, Model};
 use crate::config::Permissions;
 use crate::harness::{OpenError, Opening};
 
@@ -84,7 +84,7 @@ impl Handshake {
             | Message::StreamEvent(_)
             | Message::Assistant(_)
             | Message::User(_)
-            | Message::ControlCancelRequest {}
+            | Message::ControlCancelRequest { .. }
             | Message::CommandLifecycle(_)
             | Message::Other => return Step::Wait,
         };
@@ -180,28 +180,43 @@ impl Handshake {
         settings
     }
 
-    /// The names of models for people.
+    /// What is known of the models.
     pub(super) fn names(&self) -> ModelNames {
-        let names = self.initialized.models.iter().take(limits::CHOICES).filter_map(|model| {
-            let resolved = model.resolved_model.clone().unwrap_or_else(|| model.value.clone());
-            let name = model.display_name.as_deref().map(|name| cut(name, limits::WORD_BYTES).to_owned())?;
-            // "Default (recommended)" is the name of a choice, not of a model.
-            (model.value != "default").then_some((resolved, name))
-        });
-        ModelNames(names.collect())
+        ModelNames::of(self.initialized.models.iter().take(limits::CHOICES).cloned().collect())
     }
 }
 
-/// The names of models for people, by the model that they mean.
+/// What is known of the models: their names for people and the efforts that they offer.
 #[derive(Debug, Clone, Default)]
-pub(super) struct ModelNames(Vec<(String, String)>);
+pub(super) struct ModelNames(Vec<Model>);
 
 impl ModelNames {
-    /// Sets the model with its name.
+    /// What the program said of its models.
+    pub(super) fn of(models: Vec<Model>) -> Self {
+        Self(models)
+    }
+
+    /// Sets the model with its name and its efforts.
     pub(super) fn apply(&self, settings: &mut Settings, model: Option<String>) {
-        let name = self.0.iter().find(|(resolved, _)| Some(resolved) == model.as_ref());
-        settings.alias = name.map(|(_, name)| name.clone());
+        let known: Vec<&Model> = self
+            .0
+            .iter()
+            .filter(|known| model.as_deref().is_some_and(|model| known.answers_to(model)))
+            .collect();
+        // "Default (recommended)" is the name of a choice, not of a model.
+        let named = known.iter().find(|known| known.value != "default");
+        settings.alias = named
+            .and_then(|known| known.display_name.as_deref())
+            .map(|name| cut(name, limits::WORD_BYTES).to_owned());
+        if let Some(known) = known.first() {
+            settings.choices.efforts = bounded(known.supported_effort_levels.iter().map(String::as_str));
+        }
         settings.model = model;
+    }
+
+    /// Whether a model can be chosen by that word.
+    pub(super) fn offers(&self, model: &str) -> bool {
+        self.0.iter().any(|known| known.is_known() && known.answers_to(model))
     }
 }
 

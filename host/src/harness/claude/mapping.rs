@@ -3,15 +3,20 @@
 use std::collections::VecDeque;
 
 use serde_json::{Value, json};
+use shared::decision::Decision;
 use shared::entry::{Assistant, Level, Notice, ResultStatus, Thinking, Tool, ToolResult, Usage};
 use shared::frame::DeltaKind;
-use shared::ids::PartId;
+use shared::ids::{InputId, PartId};
 use shared::json::{cut, embed};
 use shared::limits;
+use shared::request::Configure;
 use shared::settings::Settings;
 use uuid::Uuid;
 
+use super::approval::{self, Waiting};
+use super::configuring::Configuring;
 use super::handshake::{self, ModelNames};
+use super::proposal::Files;
 use super::tools;
 use super::wire::{
     self, ApiMessage, AssistantMessage, Block, CommandLifecycle, Content, ControlRequest, Delta, Event,
@@ -41,16 +46,15 @@ pub(super) enum Output {
     Trace(&'static str),
 }
 
-/// Says whether a path lies inside the working directory, with links followed.
-pub(super) type Inside = Box<dyn Fn(&str) -> bool + Send>;
-
 /// The state of one conversation.
 pub(super) struct Mapping {
     settings: Settings,
     names: ModelNames,
     permissions: Permissions,
-    inside: Inside,
+    files: Files,
     working_directory: String,
+    waiting: Waiting,
+    configuring: Configuring,
     turn: Option<Turn>,
     /// The message of the model that is being streamed, and its open block.
     stream: Option<(String, u64)>,
@@ -98,14 +102,16 @@ impl Mapping {
         names: ModelNames,
         permissions: Permissions,
         working_directory: String,
-        inside: Inside,
+        files: Files,
     ) -> Self {
         Self {
             settings,
             names,
             permissions,
-            inside,
+            files,
             working_directory,
+            waiting: Waiting::default(),
+            configuring: Configuring::default(),
             turn: None,
             stream: None,
             emitted: (String::new(), 0),
@@ -128,7 +134,20 @@ impl Mapping {
             Some(turn) if turn.interrupt == Interrupt::None => turn.interrupt = Interrupt::Wanted,
             _ => return Vec::new(),
         }
-        self.send_interrupt().into_iter().collect()
+        // The session has cancelled what is open; the program must not wait for it while it ends the turn.
+        let mut outputs = self.waiting.deny_all("The person interrupted the turn.");
+        outputs.extend(self.send_interrupt());
+        outputs
+    }
+
+    /// Hands on what was decided.
+    pub(super) fn answer(&mut self, input: InputId, decision: Decision) -> Vec<Output> {
+        self.waiting.answer(input, decision)
+    }
+
+    /// Asks the program to use another model or effort.
+    pub(super) fn configure(&mut self, wanted: Configure) -> Vec<Output> {
+        self.configuring.begin(wanted, &self.settings, &self.names)
     }
 
     fn send_interrupt(&mut self) -> Option<Output> {
@@ -189,10 +208,9 @@ impl Mapping {
             Message::User(message) => self.user(message, outputs),
             Message::Result(result) => self.result(&result, ours, outputs),
             Message::ControlRequest(request) => self.control_request(&request, outputs),
-            Message::ControlResponse(response) => self.control_response(&response.response),
+            Message::ControlResponse(response) => self.control_response(&response.response, outputs),
             Message::CommandLifecycle(lifecycle) => self.command_lifecycle(&lifecycle, outputs),
-            // Every permission is answered at once, so there is none to withdraw.
-            Message::ControlCancelRequest {} => {}
+            Message::ControlCancelRequest { request_id } => outputs.extend(self.waiting.cancel(&request_id)),
             Message::Other => outputs.push(Output::Trace("a message of an unknown type")),
         }
     }
@@ -460,6 +478,8 @@ impl Mapping {
             outputs.push(Output::Trace("the result of no turn"));
             return;
         };
+        // The session cancels what is open with the turn.
+        outputs.extend(self.waiting.deny_all("The turn is over."));
         self.close_calls(outputs);
         let end = if result.is_success() {
             TurnEnd::Completed
@@ -516,7 +536,10 @@ impl Mapping {
         }
     }
 
-    fn control_response(&mut self, response: &Response) {
+    fn control_response(&mut self, response: &Response, outputs: &mut Vec<Output>) {
+        if self.configuring.response(response, &mut self.settings, &self.names, outputs) {
+            return;
+        }
         let Some(turn) = &mut self.turn else { return };
         if turn.interrupt != Interrupt::Sent(response.request_id.clone()) {
             return;
@@ -531,35 +554,38 @@ impl Mapping {
     }
 
     fn control_request(&mut self, request: &ControlRequest, outputs: &mut Vec<Output>) {
-        let ControlRequest { request_id, request } = request;
+        let ControlRequest { request_id, request, session_id } = request;
         let text = |field: &str| request.get(field).and_then(Value::as_str);
         if text("subtype") != Some("can_use_tool") {
             outputs.push(Output::Write(wire::unsupported(request_id)));
             outputs.push(Output::Trace("a request of an unknown kind"));
             return;
         }
-        let name = text("tool_name").unwrap_or("a tool without a name");
+        let ours = self.settings.conversation.as_deref();
+        if session_id.as_str().is_some_and(|id| !id.is_empty() && ours.is_some_and(|ours| ours != id)) {
+            let why = "it is for a conversation that is not this one";
+            outputs.extend(approval::refuse(request_id, request, why));
+            return;
+        }
+        match &self.turn {
+            Some(turn) if turn.interrupt == Interrupt::None => {}
+            Some(_) => {
+                outputs.push(Output::Write(wire::deny(request_id, "The person interrupted the turn.")));
+                return;
+            }
+            None => {
+                let why = "nobody can be asked outside of a turn";
+                outputs.extend(approval::refuse(request_id, request, why));
+                return;
+            }
+        }
+        let name = text("tool_name").unwrap_or_default();
         let input = request.get("input").unwrap_or(&Value::Null);
         if self.may_edit(name, input, text("decision_reason_type")) {
             outputs.push(Output::Write(wire::allow(request_id, input)));
             return;
         }
-        let why = if name == "AskUserQuestion" {
-            "Nobody can answer questions through aude yet. Put the question into your answer, and end your turn."
-        } else if !tools::EDITS.contains(&name) {
-            "aude does not ask people for approval yet, so this was denied."
-        } else if self.permissions == Permissions::Edits {
-            "aude allows only ordinary edits inside the working directory, so this was denied."
-        } else {
-            "aude does not ask people for approval yet, so this was denied. \
-             With permissions = \"edits\" in its config.toml, edits inside the working directory are allowed."
-        };
-        outputs.push(Output::Write(wire::deny(request_id, why)));
-        let exact = tools::exact(name, input);
-        let shown = cut(&exact, NOTICE_BYTES);
-        let dots = if shown.len() < exact.len() { "…" } else { "" };
-        let name = cut(name, limits::WORD_BYTES);
-        outputs.push(notice(Level::Warning, &format!("Denied {name}: {shown}{dots}\n{why}")));
+        outputs.extend(self.waiting.ask(request_id, request, &self.files, &self.working_directory));
     }
 
     /// Whether an edit that the program asks for is one that the configuration allows.
@@ -567,12 +593,13 @@ impl Mapping {
         let Some(path) = tools::edited_path(name, input) else { return false };
         // The program takes files for sensitive through which commands could run, such as hooks of git or its own settings.
         let is_sensitive = reason == Some("safetyCheck");
-        self.permissions == Permissions::Edits && !is_sensitive && (self.inside)(path)
+        self.permissions == Permissions::Edits && !is_sensitive && (self.files.is_inside)(path)
     }
 
     /// The program is gone, and nobody had asked for it.
     pub(super) fn gone(&mut self, how: &str) -> Vec<Output> {
         let mut outputs = Vec::new();
+        self.waiting.clear();
         self.close_calls(&mut outputs);
         if let Some(turn) = self.turn.take() {
             let end = if turn.interrupt == Interrupt::None { TurnEnd::Failed } else { TurnEnd::Interrupted };

@@ -21,7 +21,10 @@ pub(super) enum Message {
     /// It wants an answer from us.
     ControlRequest(ControlRequest),
     /// It no longer wants one.
-    ControlCancelRequest {},
+    ControlCancelRequest {
+        #[serde(default)]
+        request_id: Value,
+    },
     /// The answer to a request of ours.
     ControlResponse(ControlResponse),
     /// What became of a message that we sent.
@@ -231,6 +234,7 @@ impl TurnResult {
 pub(super) struct ControlRequest {
     pub(super) request_id: Value,
     pub(super) request: Value,
+    pub(super) session_id: Value,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -245,6 +249,7 @@ pub(super) struct Response {
     pub(super) subtype: String,
     pub(super) request_id: String,
     pub(super) response: Value,
+    pub(super) error: Value,
 }
 
 #[derive(Debug, Default, Deserialize)]

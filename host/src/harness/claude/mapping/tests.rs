@@ -10,8 +10,12 @@ use super::*;
 const TURN: Uuid = Uuid::from_u128(0x23c2_4084_d299_4c4a_8696_3c4f_1db5_cd3f);
 
 fn mapping(permissions: Permissions) -> Mapping {
-    let inside = Box::new(|path: &str| path.starts_with("/w/"));
-    Mapping::new(Settings::default(), ModelNames::default(), permissions, "/w".to_owned(), inside)
+    let files = Files {
+        is_inside: Box::new(|path| path.starts_with("/w/")),
+        text: Box::new(|_| Ok(None)),
+        real: Box::new(|path| std::path::PathBuf::from(path)),
+    };
+    Mapping::new(Settings::default(), ModelNames::default(), permissions, "/w".to_owned(), files)
 }
 
 fn in_turn() -> Mapping {
@@ -230,29 +234,115 @@ fn blocks_of_one_message_have_ids_of_their_own_equal_to_those_of_their_live_text
     assert_eq!(ids, ["msg_2.0", "msg_2.1"]);
 }
 
+fn asked(outputs: &[Output]) -> Vec<InputId> {
+    let asked = outputs.iter().filter_map(|output| match output {
+        Output::Event(AgentEvent::Asked(asked)) => Some(asked.input),
+        _ => None,
+    });
+    asked.collect()
+}
+
 #[test]
-fn a_permission_is_denied_with_a_text_and_a_notice_that_has_the_exact_command() {
+fn a_permission_is_asked_of_a_person_and_answered_once() {
     let mut mapping = in_turn();
-    let command = "touch made.txt && echo 'made it'";
-    let outputs = feed(&mut mapping, &[permission("Bash", json!({"command": command}), "other")]);
-    let [write] = writes(&outputs)[..] else { panic!("one answer") };
-    assert_eq!(write["response"]["request_id"], "d6b5c263");
-    assert_eq!(write["response"]["response"]["behavior"], "deny");
-    let [Known::Notice(notice)] = &entries(&outputs)[..] else { panic!("one notice") };
-    assert!(notice.text.contains(command) && notice.text.contains("Bash"));
-    assert!(!notice.text.contains("config.toml"), "no configuration allows commands");
-    let outputs = feed(&mut mapping, &[permission("Write", json!({"file_path": "/w/a"}), "other")]);
-    let [Known::Notice(notice)] = &entries(&outputs)[..] else { panic!("one notice") };
-    assert!(notice.text.contains("/w/a") && notice.text.contains("permissions = \"edits\""));
-    let outputs = feed(&mut mapping, &[permission("AskUserQuestion", json!({"questions": []}), "")]);
+    let request = permission("Bash", json!({"command": "touch made.txt"}), "other");
+    let outputs = feed(&mut mapping, &[request.clone(), request]);
+    let [input] = asked(&outputs)[..] else { panic!("it is asked once: {outputs:?}") };
+    assert!(writes(&outputs).is_empty() && entries(&outputs).is_empty());
+    let answered = mapping.answer(input, Decision::Deny { text: Some("not now".to_owned()) });
+    assert_eq!(
+        writes(&answered)[0]["response"]["response"],
+        json!({"behavior": "deny", "message": "not now"})
+    );
+    assert!(writes(&mapping.answer(input, Decision::Allow)).is_empty());
+}
+
+#[test]
+fn an_interrupt_first_resolves_what_is_open() {
+    let mut mapping = in_turn();
+    let request = permission("Bash", json!({"command": "touch made.txt"}), "other");
+    let [input] = asked(&feed(&mut mapping, std::slice::from_ref(&request)))[..] else { panic!("asked") };
+    let outputs = mapping.interrupt();
+    let [denied, interrupt] = writes(&outputs)[..] else { panic!("{outputs:?}") };
+    assert_eq!(denied["response"]["response"]["behavior"], "deny");
+    assert_eq!(interrupt["request"]["subtype"], "interrupt");
+    assert!(writes(&mapping.answer(input, Decision::Allow)).is_empty(), "an answer after the cancel is none");
+    let outputs = feed(&mut mapping, &[request]);
+    assert!(asked(&outputs).is_empty(), "nobody is asked in a turn that ends");
     assert_eq!(writes(&outputs)[0]["response"]["response"]["behavior"], "deny");
+}
+
+#[test]
+fn nobody_is_asked_outside_of_a_turn_or_for_another_conversation() {
+    let request = permission("Bash", json!({"command": "touch made.txt"}), "other");
+    let mut idle = mapping(Permissions::Ask);
+    let mut busy = in_turn();
+    feed(&mut busy, &[json!({"type": "system", "subtype": "init", "session_id": "ours"})]);
+    let mut foreign = request.clone();
+    foreign["session_id"] = json!("another");
+    for (mapping, request) in [(&mut idle, request), (&mut busy, foreign)] {
+        let outputs = feed(mapping, &[request]);
+        assert!(asked(&outputs).is_empty());
+        assert_eq!(writes(&outputs)[0]["response"]["response"]["behavior"], "deny");
+        let [Known::Notice(notice)] = &entries(&outputs)[..] else { panic!("one notice") };
+        assert!(notice.text.contains("touch made.txt"));
+    }
+}
+
+#[test]
+fn a_permission_that_is_open_at_the_end_is_open_no_more() {
+    for end in [completed(&[TURN]), aborted(&[TURN])] {
+        let mut mapping = in_turn();
+        let request = permission("Bash", json!({"command": "touch made.txt"}), "other");
+        let [input] = asked(&feed(&mut mapping, &[request]))[..] else { panic!("asked") };
+        assert_eq!(ends(&feed(&mut mapping, &[end])).len(), 1);
+        assert!(writes(&mapping.answer(input, Decision::Allow)).is_empty());
+    }
+}
+
+fn confirmed(id: &str, response: Value) -> Value {
+    json!({"type": "control_response",
+        "response": {"subtype": "success", "request_id": id, "response": response}})
+}
+
+#[test]
+fn a_change_of_model_is_told_as_the_program_confirms_it() {
+    let models: Vec<wire::Model> = serde_json::from_value(json!([
+        {"value": "sonnet", "resolvedModel": "claude-sonnet-4-5", "displayName": "Sonnet",
+            "supportedEffortLevels": ["low", "high"]}]))
+    .unwrap();
+    let mut mapping = in_turn();
+    mapping.names = ModelNames::of(models);
+    let wanted = Configure { model: Some("sonnet".into()), effort: Some("high".into()), agent: None };
+    let outputs = mapping.configure(wanted);
+    let subtypes: Vec<&Value> = writes(&outputs).iter().map(|write| &write["request"]["subtype"]).collect();
+    assert_eq!(subtypes, ["set_model", "apply_flag_settings", "get_settings"]);
+    let ids: Vec<String> =
+        writes(&outputs).iter().map(|write| write["request_id"].as_str().unwrap().to_owned()).collect();
+    assert!(feed(&mut mapping, &[confirmed(&ids[0], json!({})), confirmed(&ids[1], json!({}))]).is_empty());
+    let applied = json!({"applied": {"model": "claude-sonnet-4-5", "effort": "high"}});
+    let outputs = feed(&mut mapping, &[confirmed(&ids[2], applied)]);
+    let [Output::Event(AgentEvent::Settings(settings))] = &outputs[..] else { panic!("{outputs:?}") };
+    assert_eq!((settings.alias.as_deref(), settings.effort.as_deref()), (Some("Sonnet"), Some("high")));
+    assert_eq!(settings.choices.efforts, ["low", "high"]);
+
+    // What is not offered is refused with a notice, and what is really used is told.
+    let outputs = mapping.configure(Configure { model: Some("gpt".into()), ..Configure::default() });
+    assert!(matches!(
+        &outputs[..],
+        [Output::Event(AgentEvent::Said(Said::Notice(_))), Output::Event(AgentEvent::Settings(_))]
+    ));
 }
 
 #[test]
 fn where_edits_are_allowed_only_ordinary_ones_inside_are() {
     let behaviour = |tool: &str, input: Value, reason: &str| {
         let mut mapping = mapping(Permissions::Edits);
+        mapping.begin(TURN, "hello");
         let outputs = feed(&mut mapping, &[permission(tool, input.clone(), reason)]);
+        if !asked(&outputs).is_empty() {
+            return "ask".to_owned();
+        }
         let answer = &writes(&outputs)[0]["response"]["response"];
         let behaviour = answer["behavior"].as_str().unwrap().to_owned();
         if behaviour == "allow" {
@@ -263,10 +353,10 @@ fn where_edits_are_allowed_only_ordinary_ones_inside_are() {
     };
     assert_eq!(behaviour("Write", json!({"file_path": "/w/a", "content": "x"}), "other"), "allow");
     assert_eq!(behaviour("NotebookEdit", json!({"notebook_path": "/w/a.ipynb"}), "other"), "allow");
-    assert_eq!(behaviour("Write", json!({"file_path": "/elsewhere"}), "workingDir"), "deny");
-    assert_eq!(behaviour("Write", json!({"file_path": "/w/.git/hooks/x"}), "safetyCheck"), "deny");
-    assert_eq!(behaviour("Bash", json!({"command": "ls", "file_path": "/w/a"}), "other"), "deny");
-    assert_eq!(behaviour("Write", json!({}), "other"), "deny");
+    assert_eq!(behaviour("Write", json!({"file_path": "/elsewhere"}), "workingDir"), "ask");
+    assert_eq!(behaviour("Write", json!({"file_path": "/w/.git/hooks/x"}), "safetyCheck"), "ask");
+    assert_eq!(behaviour("Bash", json!({"command": "ls", "file_path": "/w/a"}), "other"), "ask");
+    assert_eq!(behaviour("Write", json!({}), "other"), "ask");
 }
 
 #[test]
