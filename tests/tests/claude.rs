@@ -652,7 +652,10 @@ async fn a_program_that_asks_without_end_and_reads_nothing_is_ended() {
     let machine = Machine::new().await;
     let ask = r#"{"type":"control_request","request_id":"q","request":{"subtype":"can_use_tool","tool_name":"Bash","input":{"command":"FILL"}}}"#;
     let ask = ask.replace("FILL", &"x".repeat(4000));
-    let mut claude = Conversation::open(impostor(&machine, &format!("while echo '{ask}'; do :; done"))).await;
+    // Each time another request: as many as may be open are asked, the rest is denied.
+    let ask = ask.replace("\"q\"", "\"'$number'\"");
+    let script = format!("number=0\nwhile echo '{ask}'; do number=$((number + 1)); done");
+    let mut claude = Conversation::open(impostor(&machine, &script)).await;
     claude.begin("hello").await;
     assert_eq!(claude.end().await, TurnEnd::Failed);
     claude.exited().await;

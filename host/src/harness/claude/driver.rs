@@ -15,7 +15,7 @@ use super::exit;
 use super::handshake::{self, Handshake, Step};
 use super::lines::{Lines, Read};
 use super::mapping::{Mapping, Output, notice};
-use super::proposal::{Files, Unshown};
+use super::proposal::{Files, Seen, Unshown};
 use super::trace::Trace;
 use super::wire;
 use crate::harness::{Agent, AgentCommand, AgentEvent, COMMANDS, EVENTS, OpenError, Opening, Place};
@@ -370,7 +370,7 @@ fn files(directory: PathBuf) -> Files {
 }
 
 /// The text of a regular file of bounded size.
-fn shown_text(path: &Path) -> Result<Option<String>, Unshown> {
+fn shown_text(path: &Path) -> Seen {
     match std::fs::metadata(path) {
         // A pipe would let us wait for ever.
         Ok(found) if found.is_file() && found.len() <= SHOWN_BYTES => {

@@ -14,10 +14,13 @@ pub(super) struct Files {
     /// Whether a path is an ordinary one inside the working directory, links followed.
     pub(super) is_inside: Box<dyn Fn(&str) -> bool + Send>,
     /// The text at a path, or none where there is nothing yet.
-    pub(super) text: Box<dyn Fn(&str) -> Result<Option<String>, Unshown> + Send>,
+    pub(super) text: Box<dyn Fn(&str) -> Seen + Send>,
     /// Where a path really lies.
     pub(super) real: Box<dyn Fn(&str) -> PathBuf + Send>,
 }
+
+/// The text of a file, or none where there is no file yet.
+pub(super) type Seen = Result<Option<String>, Unshown>;
 
 /// There is something at the path, but no text of a size that a person may be shown.
 pub(super) struct Unshown;
