@@ -144,15 +144,16 @@ pub fn locked(path: &Path) -> Result<Liveness, LogError> {
     Ok(files::probe(path, || files::written_holder(&holder))?)
 }
 
-/// Makes durable what is in a log that nobody writes, so that all of it may be served. A log that does not exist is left so.
+/// Makes durable what is in a log, and gives how many bytes that were, all of which may be served. A log that does not exist is left so.
 ///
 /// # Errors
 /// [`LogError::Files`] where the system refuses.
-pub fn sync(path: &Path) -> Result<(), LogError> {
-    if let Some(file) = files::open_if_there(path, OpenOptions::new().read(true))? {
-        file.sync_data().map_err(files::system("sync", path))?;
-    }
-    Ok(())
+pub fn sync(path: &Path) -> Result<u64, LogError> {
+    let Some(file) = files::open_if_there(path, OpenOptions::new().read(true))? else { return Ok(0) };
+    // Before the sync: what a live writer appends meanwhile is not known to be durable.
+    let length = file.metadata().map_err(files::system("look at", path))?.len();
+    file.sync_data().map_err(files::system("sync", path))?;
+    Ok(length)
 }
 
 /// Beside the log stands the pid of its writer; the log itself has room for lines only.

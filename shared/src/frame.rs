@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use crate::entry::{Entry, Origin};
 use crate::failure::Failure;
 use crate::ids::{FrameId, HostId, LogId, PartId, SessionId, SubmissionId};
-use crate::json::{self, integer, present, present_integer};
+use crate::json::{self, integer, present, present_budget, present_integer};
 use crate::kind::{Empty, Kind, Kinds, Open, kinds};
 use crate::line::{EncodedLine, LineError};
 use crate::pairing::OfferedCode;
@@ -199,7 +199,7 @@ pub struct Submission {
     #[cfg_attr(feature = "schema", schemars(length(max = 262_144)))]
     pub text: String,
     /// Seconds that the turn may take, 1 to 604800.
-    #[serde(default, deserialize_with = "present_integer", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "present_budget", skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 604_800)))]
     pub budget: Option<u64>,
     /// The sender, on the way to the host.

@@ -207,6 +207,19 @@ pub fn present_integer<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Opt
     integer(deserializer).map(Some)
 }
 
+/// The optional `budget` of a frame, in seconds, 1 to 604800. For `#[serde(default, deserialize_with = "json::present_budget")]`.
+///
+/// # Errors
+/// When it is no such integer.
+pub fn present_budget<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    let budget = integer(deserializer)?;
+    if (1..=limits::BUDGET_SECONDS_MAX).contains(&budget) {
+        Ok(Some(budget))
+    } else {
+        Err(de::Error::custom("a budget is 1 to 604800 seconds"))
+    }
+}
+
 /// [`integer`] for a field of a record, where `null` means none. For `#[serde(deserialize_with = "json::nullable_integer")]`.
 ///
 /// # Errors

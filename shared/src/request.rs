@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::failure::{Failed, Refused};
 use crate::fingerprint::Fingerprint;
 use crate::ids::{InputId, SessionId, SubmissionId};
-use crate::json::{present, present_integer};
+use crate::json::{present, present_budget};
 use crate::kind::{Empty, kinds};
 use crate::pairing::Endpoint;
 use crate::record::Record;
@@ -55,7 +55,7 @@ pub struct Start {
     #[cfg_attr(feature = "schema", schemars(length(max = 262_144)))]
     pub text: Option<String>,
     /// The budget of the first turn, in seconds, 1 to 604800.
-    #[serde(default, deserialize_with = "present_integer", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "present_budget", skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 604_800)))]
     pub budget: Option<u64>,
     /// Sessions that must have answered first, at most 32.

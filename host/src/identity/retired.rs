@@ -28,7 +28,7 @@ pub enum RetiredError {
 }
 
 /// What was removed.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Retired {
     path: PathBuf,
     lists: Lists,

@@ -1,6 +1,6 @@
 //! The devices at the rim: admission decided and made durable, pairing windows with their askers, open links that a revocation ends (wire §9).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -10,7 +10,7 @@ use shared::fingerprint::{Fingerprint, PublicKey};
 use shared::frame::Hello;
 use shared::link::Now;
 use shared::name::DeviceName;
-use shared::pairing::{PairingCode, PairingError};
+use shared::pairing::{OfferedCode, PairingCode, PairingError};
 use shared::request::{Device, Paired};
 use tokio::sync::{oneshot, watch};
 
@@ -20,16 +20,21 @@ use crate::identity::{Audit, AuditEvent, Peer, Peers, PeersError, WindowClosed, 
 /// The devices of this machine.
 pub(crate) struct Devices {
     machine: Fingerprint,
+    /// `peers.json`. Held while the disk works, so only tasks that may block take it, and before `state`.
+    peers: Mutex<Peers>,
+    /// The audit log. The same, and nothing is taken while it is held.
+    audit: Mutex<Audit>,
+    /// Everything else. Never held while the disk works, so everybody may look.
     state: Mutex<State>,
 }
 
 struct State {
-    peers: Peers,
+    /// The devices that `peers.json` durably lists.
+    listed: BTreeSet<Fingerprint>,
     windows: Windows,
     askers: BTreeMap<WindowId, oneshot::Sender<Outcome>>,
     links: BTreeMap<u64, (Fingerprint, Arc<Standing>)>,
     last_link: u64,
-    audit: Audit,
 }
 
 /// What became of a pairing window.
@@ -110,14 +115,18 @@ impl Devices {
     /// The devices that `peers.json` lists.
     pub(crate) fn new(key: &StaticKey, peers: Peers, audit: Audit) -> Arc<Self> {
         let state = State {
-            peers,
+            listed: peers.devices().keys().copied().collect(),
             windows: Windows::default(),
             askers: BTreeMap::new(),
             links: BTreeMap::new(),
             last_link: 0,
-            audit,
         };
-        Arc::new(Self { machine: key.fingerprint(), state: Mutex::new(state) })
+        Arc::new(Self {
+            machine: key.fingerprint(),
+            peers: Mutex::new(peers),
+            audit: Mutex::new(audit),
+            state: Mutex::new(state),
+        })
     }
 
     /// Decides about a `hello` and makes durable what follows from it. Blocks for the disk when a device is paired or refused.
@@ -129,28 +138,70 @@ impl Devices {
         now: Now,
     ) -> Result<Pass, Failure> {
         let peer = key.fingerprint();
-        let mut state = self.lock();
-        let caller = Caller { via, peer, machine: self.machine, is_listed: state.peers.lists(peer) };
-        let right = match decide(caller, hello, &mut state.windows, now.steady) {
-            Decision::Admit(right) => right,
-            Decision::Pair(right, window) => {
-                state.pair(key, hello, window, now)?;
-                right
-            }
-            Decision::Refuse(detail, closed) => {
-                if let Some((window, closed)) = closed {
-                    state.tell(window, Outcome::Closed(closed));
-                }
-                state.note(now, &AuditEvent::Refuse { device: peer, detail: detail.to_owned() });
-                return Err(Failure::new(FailureCode::Unauthorised, detail));
+        // Only a code can pair. From the decision until the device is listed, nobody may revoke it.
+        let mut peers = code_of(hello).map(|_| self.peers());
+        let decision = {
+            let mut state = self.lock();
+            let caller = Caller { via, peer, machine: self.machine, is_listed: state.listed.contains(&peer) };
+            match decide(caller, hello, &mut state.windows, now.steady) {
+                // Under the same lock as the decision, so that a revocation finds every link that was let in before it.
+                Decision::Admit(right) => return Ok(self.let_in(&mut state, right)),
+                decision @ (Decision::Pair(..) | Decision::Refuse(..)) => decision,
             }
         };
-        // Under the same lock as the decision, so that a revocation finds every link that was let in before it.
+        match (decision, &mut peers) {
+            (Decision::Pair(right, window), Some(peers)) => {
+                let paired = self.list(peers, key, hello, window, now)?;
+                let mut state = self.lock();
+                state.listed.insert(peer);
+                state.tell(window, Outcome::Paired(paired));
+                Ok(self.let_in(&mut state, right))
+            }
+            (Decision::Refuse(detail, closed), _) => {
+                drop(peers);
+                if let Some((window, closed)) = closed {
+                    self.lock().tell(window, Outcome::Closed(closed));
+                }
+                self.note(now, &AuditEvent::Refuse { device: peer, detail: detail.to_owned() });
+                Err(Failure::new(FailureCode::Unauthorised, detail))
+            }
+            (Decision::Pair(..) | Decision::Admit(_), _) => {
+                Err(Failure::new(FailureCode::Internal, "a device was paired without a code"))
+            }
+        }
+    }
+
+    fn let_in(self: &Arc<Self>, state: &mut State, right: Admitted) -> Pass {
         state.last_link += 1;
         let number = state.last_link;
         let standing = Arc::new(Standing::new());
         state.links.insert(number, (right.fingerprint(), Arc::clone(&standing)));
-        Ok(Pass { devices: Arc::clone(self), number, right, standing })
+        Pass { devices: Arc::clone(self), number, right, standing }
+    }
+
+    /// Lists a device, durably. Blocks for the disk.
+    fn list(
+        &self,
+        peers: &mut Peers,
+        key: PublicKey,
+        hello: &Hello,
+        window: WindowId,
+        now: Now,
+    ) -> Result<Paired, Failure> {
+        let name = match hello {
+            Hello::Machine(hello) => DeviceName::clean(&hello.name),
+            Hello::Session(_) | Hello::Host(_) | Hello::Home(_) => DeviceName::clean(""),
+        };
+        let paired = Paired { name: name.as_str().to_owned(), fingerprint: key.fingerprint() };
+        if let Err(error) = peers.add(Peer { name, key, paired: now.date }) {
+            tracing::error!(%error, "a device could not be listed");
+            self.lock().tell(window, Outcome::Failed(error.to_string()));
+            return Err(internal(&error));
+        }
+        let (device, name) = (paired.fingerprint, paired.name.clone());
+        tracing::info!(%device, name, "paired a device");
+        self.note(now, &AuditEvent::Pair { device, name });
+        Ok(paired)
     }
 
     /// Opens a pairing window.
@@ -176,36 +227,45 @@ impl Devices {
 
     /// Takes devices off the list and ends their links; gives those that were listed. Blocks for the disk.
     pub(crate) fn revoke(&self, which: &Device, now: Now) -> Result<Vec<Fingerprint>, PeersError> {
-        let mut state = self.lock();
+        let mut peers = self.peers();
         let gone: Vec<Fingerprint> = match which {
-            Device::All => state.peers.devices().keys().copied().collect(),
-            Device::One(device) => {
-                Some(*device).into_iter().filter(|device| state.peers.lists(*device)).collect()
-            }
+            Device::All => peers.devices().keys().copied().collect(),
+            Device::One(device) => Some(*device).into_iter().filter(|device| peers.lists(*device)).collect(),
         };
         if gone.is_empty() && matches!(which, Device::One(_)) {
             return Ok(gone);
         }
-        state.peers.remove(&gone)?;
-        for (device, standing) in state.links.values() {
-            if gone.contains(device) {
-                standing.revoke();
+        peers.remove(&gone)?;
+        {
+            let mut state = self.lock();
+            state.listed.retain(|device| !gone.contains(device));
+            for (device, standing) in state.links.values() {
+                if gone.contains(device) {
+                    standing.revoke();
+                }
             }
         }
         for device in &gone {
-            state.note(now, &AuditEvent::Revoke { device: *device });
+            self.note(now, &AuditEvent::Revoke { device: *device });
         }
         Ok(gone)
     }
 
     /// Whether what a device sent is still to be carried out.
     pub(crate) fn trusts(&self, device: Fingerprint) -> bool {
-        device == self.machine || self.lock().peers.lists(device)
+        device == self.machine || self.lock().listed.contains(&device)
     }
 
     /// Writes what happened into the audit log. Blocks for the disk.
     pub(crate) fn note(&self, now: Now, event: &AuditEvent) {
-        self.lock().note(now, event);
+        let noted = self.audit.lock().unwrap_or_else(PoisonError::into_inner).append(now.date, event);
+        if let Err(error) = noted {
+            tracing::error!(%error, ?event, "the audit log could not be written");
+        }
+    }
+
+    fn peers(&self) -> MutexGuard<'_, Peers> {
+        self.peers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -214,39 +274,56 @@ impl Devices {
 }
 
 impl State {
-    fn pair(&mut self, key: PublicKey, hello: &Hello, window: WindowId, now: Now) -> Result<(), Failure> {
-        let name = match hello {
-            Hello::Machine(hello) => DeviceName::clean(&hello.name),
-            Hello::Session(_) | Hello::Host(_) | Hello::Home(_) => DeviceName::clean(""),
-        };
-        let paired = Paired { name: name.as_str().to_owned(), fingerprint: key.fingerprint() };
-        if let Err(error) = self.peers.add(Peer { name, key, paired: now.date }) {
-            tracing::error!(%error, "a device could not be listed");
-            self.tell(window, Outcome::Failed(error.to_string()));
-            return Err(internal(&error));
-        }
-        let (device, name) = (paired.fingerprint, paired.name.clone());
-        tracing::info!(%device, name, "paired a device");
-        self.note(now, &AuditEvent::Pair { device, name });
-        self.tell(window, Outcome::Paired(paired));
-        Ok(())
-    }
-
     fn tell(&mut self, window: WindowId, outcome: Outcome) {
         if let Some(asker) = self.askers.remove(&window) {
             // An asker that is gone does not want to know.
             let _ = asker.send(outcome);
         }
     }
+}
 
-    fn note(&mut self, now: Now, event: &AuditEvent) {
-        if let Err(error) = self.audit.append(now.date, event) {
-            tracing::error!(%error, ?event, "the audit log could not be written");
-        }
+/// The code that a `hello` offers.
+fn code_of(hello: &Hello) -> Option<&OfferedCode> {
+    match hello {
+        Hello::Machine(hello) => hello.code.as_ref(),
+        Hello::Session(_) | Hello::Host(_) | Hello::Home(_) => None,
     }
 }
 
 /// The failure of whoever needs `peers.json` written (wire §8).
 pub(crate) fn internal(error: &PeersError) -> Failure {
     Failure::new(FailureCode::Internal, error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock;
+    use serde_json::json;
+    use std::time::Duration;
+
+    /// A slow disk keeps its files to itself; nobody who only looks may wait for it, and a listed device comes in.
+    #[test]
+    fn whoever_looks_at_the_devices_does_not_wait_for_the_disk() {
+        let scratch = tempfile::tempdir().unwrap();
+        let home = crate::home::Home::open(&scratch.path().join("home")).unwrap();
+        let mut peers = Peers::read(&home.peers()).unwrap();
+        let (machine, phone) = (StaticKey::generate().unwrap(), StaticKey::generate().unwrap());
+        let key = phone.public();
+        peers.add(Peer { name: DeviceName::clean("phone"), key, paired: clock::now() }).unwrap();
+        let devices = Devices::new(&machine, peers, Audit::open(&home.audit()).unwrap());
+        let (writing, auditing) = (devices.peers(), devices.audit.lock().unwrap());
+        let (looked, has_looked) = std::sync::mpsc::channel();
+        let other = Arc::clone(&devices);
+        std::thread::spawn(move || {
+            let hello: Hello = serde_json::from_value(json!({"machine": {"name": "phone"}})).unwrap();
+            let now = Now { date: clock::now(), steady: 0 };
+            let pass = other.admit(Via::Port, key, &hello, now);
+            drop(other.open_window(0));
+            other.expire_window(1);
+            looked.send((pass.is_ok(), other.trusts(key.fingerprint())))
+        });
+        assert_eq!(has_looked.recv_timeout(Duration::from_secs(30)), Ok((true, true)));
+        drop((writing, auditing));
+    }
 }

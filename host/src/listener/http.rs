@@ -56,10 +56,12 @@ async fn upgrade(station: Arc<Station>, arrival: Arrival, mut parts: Parts, link
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
         return response;
     };
+    // Of a connection that has served pages before, the time for `hello` runs from here: when it was accepted says nothing.
+    let began = arrival.traffic.link_began();
     upgrade
         .max_message_size(limits::NOISE_MESSAGE_BYTES)
         .max_frame_size(limits::NOISE_MESSAGE_BYTES)
         .write_buffer_size(0)
         .max_write_buffer_size(4 * limits::NOISE_MESSAGE_BYTES)
-        .on_upgrade(move |socket| wire::serve(station, socket, arrival))
+        .on_upgrade(move |socket| wire::serve(station, socket, arrival, began))
 }

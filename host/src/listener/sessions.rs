@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use shared::ids::SessionId;
 use shared::record::Facts;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
 use crate::config::Config;
 use crate::files;
@@ -54,6 +54,8 @@ pub(crate) struct Sessions {
     naming: tokio::sync::Mutex<()>,
     /// Grows whenever a record may have changed, or a session came or went.
     changed: watch::Sender<u64>,
+    /// Bounds how many hosts that reconcile start at one time.
+    reconciling: Arc<Semaphore>,
     /// The listener ends: no host is started any more.
     has_ended: AtomicBool,
 }
@@ -104,6 +106,7 @@ impl Sessions {
             state,
             naming: tokio::sync::Mutex::default(),
             changed,
+            reconciling: Arc::new(Semaphore::new(hosts::RECONCILING)),
             has_ended: AtomicBool::new(false),
         }))
     }

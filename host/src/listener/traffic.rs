@@ -70,9 +70,9 @@ impl Traffic {
         }
     }
 
-    /// When it was accepted.
-    pub(crate) fn accepted(&self) -> u64 {
-        self.accepted
+    /// When a link that is asked for now began: when the connection was accepted, unless it has had an answer before.
+    pub(crate) fn link_began(&self) -> u64 {
+        if self.written() > self.accepted { self.clock.milliseconds() } else { self.accepted }
     }
 
     /// When the last byte came.

@@ -25,15 +25,17 @@ use super::traffic::{Steady, Traffic};
 const LAST_WORDS: Duration = Duration::from_secs(5);
 /// The same when the listener ends, and for a device that was revoked: its links are closed within a second.
 const BRIEFLY: Duration = Duration::from_millis(500);
+/// How long a peer whose frames we do not read may take nothing of what waits for it, in milliseconds: as long as silence may last (wire §9).
+const STALLED: u64 = limits::PING_AFTER_MILLISECONDS + limits::PONG_WITHIN_MILLISECONDS;
 
-/// Serves one link from its upgrade to its end.
-pub(super) async fn serve(station: Arc<Station>, socket: WebSocket, arrival: Arrival) {
+/// Serves one link from its upgrade to its end; the time for its `hello` runs from `began`.
+pub(super) async fn serve(station: Arc<Station>, socket: WebSocket, arrival: Arrival, began: u64) {
     arrival.traffic.becomes_link();
-    serve_until_closed(&station, socket, arrival).await;
+    serve_until_closed(&station, socket, arrival, began).await;
 }
 
-async fn serve_until_closed(station: &Arc<Station>, socket: WebSocket, arrival: Arrival) {
-    let link = match ListenerLink::new(&station.key, arrival.traffic.accepted()) {
+async fn serve_until_closed(station: &Arc<Station>, socket: WebSocket, arrival: Arrival, began: u64) {
+    let link = match ListenerLink::new(&station.key, began) {
         Ok(link) => link,
         Err(error) => {
             tracing::error!(%error, "a link could not be set up");
@@ -152,6 +154,43 @@ struct Wire {
     heard: u64,
     sent: u64,
     is_flushed: bool,
+    stall: Stall,
+}
+
+/// Tells a peer that is gone from one whose frames we do not read: while we do not, only what it takes is a sign of life.
+#[derive(Debug, Default)]
+struct Stall {
+    /// Since when nothing is known of the peer, while its frames are not read.
+    since: Option<u64>,
+}
+
+impl Stall {
+    /// When it is to be looked at again, if that is while the intake is shut.
+    fn wake_at(&mut self, intake: Intake, now: u64) -> Option<u64> {
+        match intake {
+            Intake::Open => self.since = None,
+            Intake::Shut => return Some(self.since.get_or_insert(now).saturating_add(STALLED)),
+        }
+        None
+    }
+
+    /// Whether the peer has taken nothing for too long although something waits for it; `taken` is when it last did.
+    fn is_over(&mut self, taken: u64, flushed: Flushed, now: u64) -> bool {
+        let since = self.since.get_or_insert(now);
+        *since = match flushed {
+            // Nothing waits for it, so it owes us nothing.
+            Flushed::Yes => now,
+            Flushed::No => taken.max(*since),
+        };
+        now >= since.saturating_add(STALLED)
+    }
+}
+
+/// Whether the socket has taken all that was given to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Flushed {
+    Yes,
+    No,
 }
 
 impl Wire {
@@ -173,6 +212,7 @@ impl Wire {
             heard,
             sent,
             is_flushed: true,
+            stall: Stall::default(),
         }
     }
 
@@ -264,18 +304,11 @@ impl Wire {
                 Some(ListenerEvent::Frame(frame)) => Some(frame),
                 None => None,
             };
-            if let Some(frame) = frame
-                && let Some(failure) = out_of_range(frame)
-            {
-                let id = frame.id.clone();
-                self.events.pop_front();
-                let event = self.link.fail(Some(id), failure, self.clock.now());
-                self.events.extend(event);
-                continue;
-            }
             let intake = if frame.is_some() { Intake::Shut } else { Intake::Open };
             self.note_traffic();
             let wake = self.clock.instant(self.link.wake_at().unwrap_or(u64::MAX / 2));
+            let stalled = self.stall.wake_at(intake, self.clock.milliseconds());
+            let stalled = self.clock.instant(stalled.unwrap_or(u64::MAX / 2));
             let mut shutdown = self.shutdown.clone();
             tokio::select! {
                 biased;
@@ -300,6 +333,14 @@ impl Wire {
                     Exchanged::Hungry => {}
                     Exchanged::Closed => return Duration::ZERO,
                 },
+                () = sleep_until(stalled), if intake == Intake::Shut => {
+                    self.note_traffic();
+                    let flushed = if self.is_flushed { Flushed::Yes } else { Flushed::No };
+                    if self.stall.is_over(self.sent, flushed, self.clock.milliseconds()) {
+                        tracing::debug!("a link whose peer takes nothing any more ended");
+                        return Duration::ZERO;
+                    }
+                }
                 // While it is we who do not read, the peer's silence means nothing.
                 () = sleep_until(wake), if intake == Intake::Open => {
                     self.note_traffic();
@@ -422,22 +463,28 @@ impl Wire {
     }
 }
 
-/// A frame whose numbers are outside of what the wire allows.
-fn out_of_range(frame: &Frame<OpenerBody>) -> Option<Failure> {
-    let budget = match &frame.body {
-        OpenerBody::Submission(submission) => submission.budget,
-        OpenerBody::Request(shared::request::Request::Start(start)) => start.budget,
-        OpenerBody::Request(_)
-        | OpenerBody::Hello(_)
-        | OpenerBody::Interrupt(_)
-        | OpenerBody::Answer(_)
-        | OpenerBody::Configure(_)
-        | OpenerBody::Response(_)
-        | OpenerBody::Head(_)
-        | OpenerBody::Delta(_)
-        | OpenerBody::Ping
-        | OpenerBody::Pong => None,
-    }?;
-    let is_wrong = budget == 0 || budget > limits::BUDGET_SECONDS_MAX;
-    is_wrong.then(|| Failure::new(FailureCode::BadJson, "a budget is 1 to 604800 seconds"))
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_peer_that_takes_nothing_while_we_do_not_read_is_given_up_and_one_that_takes_is_not() {
+        let mut stall = Stall::default();
+        assert_eq!(stall.wake_at(Intake::Open, 0), None);
+        assert_eq!(stall.wake_at(Intake::Shut, 1000), Some(1000 + STALLED));
+        // Something waits, and the peer last took a byte before its frames were left unread.
+        assert!(!stall.is_over(500, Flushed::No, STALLED));
+        assert!(stall.is_over(500, Flushed::No, 1000 + STALLED));
+        let mut slow = Stall::default();
+        slow.wake_at(Intake::Shut, 0);
+        assert!(!slow.is_over(STALLED - 1, Flushed::No, STALLED));
+        assert_eq!(slow.wake_at(Intake::Shut, STALLED), Some(2 * STALLED - 1));
+        let mut idle = Stall::default();
+        idle.wake_at(Intake::Shut, 0);
+        assert!(!idle.is_over(0, Flushed::Yes, STALLED));
+        assert!(!idle.is_over(0, Flushed::No, STALLED + 1));
+        // Once its frames are read again, what was before does not count.
+        assert_eq!(idle.wake_at(Intake::Open, STALLED + 2), None);
+        assert_eq!(idle.wake_at(Intake::Shut, 9 * STALLED), Some(10 * STALLED));
+    }
 }

@@ -15,6 +15,8 @@ use crate::files::{self, FilesError};
 pub enum Through {
     /// Up to and with this line: what a live writer has said is durable.
     Line(u64),
+    /// All complete lines within so many bytes: what [`super::sync`] has made durable.
+    Byte(u64),
     /// All complete lines: nobody writes, and [`super::sync`] was called.
     End,
 }
@@ -44,19 +46,20 @@ impl Reader {
         through: Through,
         look: &mut dyn FnMut(u64, &str) -> Mark,
     ) -> Result<u64, LogError> {
-        let last = match through {
-            Through::Line(number) => number,
-            Through::End => u64::MAX,
+        let (last, bytes) = match through {
+            Through::Line(number) => (number, u64::MAX),
+            Through::Byte(bytes) => (u64::MAX, bytes),
+            Through::End => (u64::MAX, u64::MAX),
         };
         let mut seen = self.lines();
         if seen < last {
-            seen = self.look_further(last, look)?;
+            seen = self.look_further(last, bytes, look)?;
         }
         match through {
             Through::Line(asked) if asked > seen => {
                 Err(LogError::Beyond { path: self.path.clone(), end: seen, asked })
             }
-            Through::Line(_) | Through::End => Ok(seen),
+            Through::Line(_) | Through::Byte(_) | Through::End => Ok(seen),
         }
     }
 
@@ -105,7 +108,12 @@ impl Reader {
         Ok(Cursor { path: self.path.clone(), index: Arc::clone(&self.index), scanner, position: since })
     }
 
-    fn look_further(&mut self, last: u64, look: &mut dyn FnMut(u64, &str) -> Mark) -> Result<u64, LogError> {
+    fn look_further(
+        &mut self,
+        last: u64,
+        bytes: u64,
+        look: &mut dyn FnMut(u64, &str) -> Mark,
+    ) -> Result<u64, LogError> {
         let (mut seen, end) = {
             let index = read(&self.index);
             (index.lines(), index.end())
@@ -119,7 +127,7 @@ impl Reader {
         };
         let metadata = file.metadata().map_err(files::system("look at", &self.path))?;
         self.identity = Some(Identity::of(&metadata));
-        let mut scanner = Scanner::new(file, end, metadata.len());
+        let mut scanner = Scanner::new(file, end, metadata.len().min(bytes));
         while seen < last {
             let Some(found) = scanner.next().map_err(files::system("read", &self.path))? else { break };
             let mark = match &found {

@@ -117,6 +117,22 @@ async fn a_hundred_bad_lines_in_a_row_close_the_link_and_a_good_one_starts_anew(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_budget_that_cannot_be_counts_among_the_bad_lines() {
+    let machine = Machine::start().await;
+    let key = machine.paired("phone").await;
+    let mut raw = Raw::open(&machine, &key).await;
+    for _ in 0..limits::BAD_JSON_IN_A_ROW {
+        let start = json!({"start": {"name": "a", "harness": "aura", "working_directory": "/", "budget": 0}});
+        raw.send_json(&frame("request", Some(start))).await;
+    }
+    let mut failures = 0;
+    while raw.failure().await.is_some() {
+        failures += 1;
+    }
+    assert_eq!(failures, limits::BAD_JSON_IN_A_ROW);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_line_beyond_eight_mebibytes_is_fatal_and_one_of_exactly_that_is_not() {
     let machine = Machine::start().await;
     let key = machine.paired("phone").await;

@@ -43,6 +43,18 @@ fn is_answered(record: &Record) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_that_was_stopped_can_be_continued_and_removed_at_once() {
+    let machine = Machine::start().await;
+    let mut own = machine.own_machine().await;
+    let session = started(own.request(Request::Start(Box::new(start(&machine, "s", None)))).await).id;
+    assert_eq!(own.request(Request::Stop(session)).await, Response::Taken(Empty {}));
+    let again = own.request(Request::Start(Box::new(start(&machine, "s", None)))).await;
+    assert!(matches!(again, Response::Continued(_)), "{again:?}");
+    assert_eq!(own.request(Request::Stop(session)).await, Response::Taken(Empty {}));
+    assert_eq!(own.request(Request::Remove(session)).await, Response::Taken(Empty {}));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_session_is_started_answers_is_stopped_goes_on_and_is_removed() {
     let mut machine = Machine::prepare();
     machine.listen().await;

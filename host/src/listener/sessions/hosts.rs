@@ -5,19 +5,22 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
 
-use shared::frame::{Frame, ListenerBody};
 use shared::kind::Empty;
 use shared::request::Request;
 use tokio::process::{Child, Command};
 use tokio::time::{Duration, sleep};
 
+use super::start::tell;
 use super::{Purpose, Session, Sessions, Slot};
-use crate::clock;
 use crate::log::{self, Liveness, LogError};
 
 /// The first pause between two looks at whether an awaited host still lives; it doubles up to [`LAST_LOOK`].
 const FIRST_LOOK: Duration = Duration::from_millis(20);
 const LAST_LOOK: Duration = Duration::from_secs(1);
+/// Hosts that reconcile and start at one time: after a crash of the machine every session may need one.
+pub(super) const RECONCILING: usize = 4;
+/// How long a host that starts holds up the next one that reconciles.
+const START_WITHIN: Duration = Duration::from_secs(10);
 
 impl Sessions {
     /// Makes sure that a host lives or is being started.
@@ -76,6 +79,20 @@ impl Sessions {
         let Some(generation) = session.move_slot(generation, Slot::Spawned(purpose)) else { return };
         let (sessions, session) = (Arc::clone(self), Arc::clone(session));
         tokio::spawn(async move {
+            let permit = match purpose {
+                Purpose::Reconcile => sessions.reconciling.clone().acquire_owned().await.ok(),
+                Purpose::Serve => None,
+            };
+            if let Some(permit) = permit {
+                let starting = Arc::clone(&session);
+                tokio::spawn(async move {
+                    starting.until_started(purpose, generation, START_WITHIN).await;
+                    drop(permit);
+                });
+            }
+            if sessions.has_ended() {
+                return;
+            }
             let gone = match sessions.command(&session, purpose).and_then(|mut command| command.spawn()) {
                 Ok(child) => wait(child).await,
                 Err(error) => {
@@ -170,11 +187,8 @@ impl Sessions {
 }
 
 /// Puts `release` into the line for the host.
-pub(super) fn tell_released(session: &Session) {
-    let frame = Frame::new(clock::now(), ListenerBody::Request(Request::Release(Empty {})));
-    let answer = session.ask(frame, None);
-    // Its answer says nothing that we need, but somebody has to be there for it.
-    tokio::spawn(async move { answer.await.is_ok() });
+pub(super) fn tell_released(session: &Arc<Session>) {
+    tell(session, Request::Release(Empty {}));
 }
 
 /// How a host went.

@@ -37,8 +37,11 @@ impl Sessions {
         let sessions = Arc::clone(self);
         let name = session.name();
         let retired = tokio::task::spawn_blocking(move || {
+            // Written beside the lock, so that nobody waits for the disk; nobody else writes it, as this one has the lock on names.
+            let mut retired = sessions.lock().retired.clone();
+            retired.add(id, &name)?;
             let mut state = sessions.lock();
-            state.retired.add(id, &name)?;
+            state.retired = retired;
             state.sessions.remove(&id);
             Ok::<(), crate::identity::RetiredError>(())
         })

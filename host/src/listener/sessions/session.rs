@@ -13,9 +13,10 @@ use shared::frame::{Delta, Frame, ListenerBody};
 use shared::ids::{ConnectionId, FrameId, HostId, LogId, SessionId};
 use shared::kind::Open;
 use shared::record::{Facts, Record};
-use shared::request::Response;
+use shared::request::{Request, Response};
 use shared::status::Fate;
 use tokio::sync::{broadcast, oneshot, watch};
+use tokio::time::{Duration, timeout};
 
 use super::lines;
 use crate::home::SessionPaths;
@@ -37,6 +38,9 @@ pub(crate) struct Session {
     pub id: SessionId,
     /// Its files.
     pub paths: SessionPaths,
+    /// What is indexed of the log. Held while the disk works, so only tasks that may block take it, and before `state`.
+    log: Mutex<Reader>,
+    /// Everything else. Never held while the disk works, so everybody may look.
     state: Mutex<State>,
     /// The last durable sequence that may be shown.
     pub head: watch::Sender<u64>,
@@ -56,7 +60,6 @@ pub(crate) struct Session {
 
 struct State {
     fold: Fold,
-    reader: Reader,
     slot: Slot,
     /// Grows with every change of the slot, so that what was started for an earlier one knows that it is late.
     generation: u64,
@@ -139,7 +142,6 @@ impl Session {
         let reader = Reader::new(&paths.log());
         let state = State {
             fold: Fold::new(facts),
-            reader,
             slot: Slot::Empty,
             generation: 0,
             waiting: VecDeque::new(),
@@ -154,6 +156,7 @@ impl Session {
         Arc::new(Self {
             id,
             paths,
+            log: Mutex::new(reader),
             state: Mutex::new(state),
             head: watch::Sender::new(0),
             people_changed: watch::Sender::new(0),
@@ -167,6 +170,10 @@ impl Session {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn log(&self) -> MutexGuard<'_, Reader> {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Grows whenever the record may have changed.
@@ -212,19 +219,37 @@ impl Session {
 
     /// Folds what the host says is durable. Blocks for the disk.
     pub(crate) fn extend(&self, through: u64) -> Result<(), LogError> {
-        let sequence = self.lock().extend(Through::Line(through))?;
-        self.publish(sequence);
-        Ok(())
+        self.fold_further(&mut self.log(), Through::Line(through))
     }
 
     /// Folds all that is there, whoever wrote it, and makes it durable before anybody is shown it. Blocks for the disk.
     pub(crate) fn catch_up(&self) -> Result<(), LogError> {
+        let mut log = self.log();
+        let durable = log::sync(&self.paths.log())?;
+        self.fold_further(&mut log, Through::Byte(durable))
+    }
+
+    /// Everything that is read here is durable, so it may be seen at once.
+    fn fold_further(&self, log: &mut Reader, through: Through) -> Result<(), LogError> {
+        log.extend(through, &mut |number, text| {
+            let entry = lines::entry(number, text);
+            let mut state = self.lock();
+            let Some(entry) = entry else {
+                state.fold.skip(number);
+                return Mark::Damaged;
+            };
+            state.has_answered |= is_answer(&entry.event);
+            if let Some(pid) = begun(&entry.event) {
+                state.began_pid = Some(pid);
+            }
+            state.fold.apply(&entry);
+            lines::mark(&entry)
+        })?;
         let sequence = {
             let mut state = self.lock();
-            let sequence = state.extend(Through::End)?;
-            // What was read was in the file before it was synced, so all of it is durable now.
-            log::sync(&self.paths.log())?;
-            sequence
+            // Lines that the log itself could not read were not looked at.
+            state.fold.skip(log.lines());
+            state.fold.sequence()
         };
         self.publish(sequence);
         Ok(())
@@ -243,24 +268,25 @@ impl Session {
 
     /// The reader's view of what is damaged.
     pub(crate) fn damage(&self) -> log::Damage {
-        self.lock().reader.damage()
+        self.log().damage()
     }
 
     /// What a session link starts with; everything of one moment. Blocks for the disk.
     pub(crate) fn open(&self, since: Since) -> Result<Opening, LogError> {
-        let state = self.lock();
-        let record = state.record();
+        // While it is held, nothing is folded.
+        let reader = self.log();
+        let record = self.record();
         let log = record.log;
         let goes_on = since.log.is_none_or(|named| named == log) && since.sequence <= record.sequence;
         let from = if goes_on { since.sequence } else { 0 };
-        let backlog_count = state.reader.counted_after(from);
-        let cursor = state.reader.cursor(from)?;
+        let backlog_count = reader.counted_after(from);
+        let cursor = reader.cursor(from)?;
         Ok(Opening { record, log, from, backlog_count, cursor })
     }
 
     /// A cursor before one line. Blocks for the disk.
     pub(crate) fn cursor(&self, since: u64) -> Result<Cursor, LogError> {
-        self.lock().reader.cursor(since)
+        self.log().cursor(since)
     }
 
     /// Somebody opened a link to the session.
@@ -319,7 +345,8 @@ impl Session {
         let generation = {
             let mut state = self.lock();
             let is_attached = matches!(state.slot, Slot::Attached { .. });
-            if is_attached && (replaces.is_none() || replaces != state.fold.began()) {
+            let is_replaced = replaces.is_some() && replaces == state.fold.began();
+            if state.is_removed || (is_attached && !is_replaced) {
                 return Err(Busy);
             }
             // What the old one was asked and did not answer will not be answered.
@@ -366,9 +393,20 @@ impl Session {
         let (reply, answer) = oneshot::channel();
         {
             let mut state = self.lock();
+            // What the machine itself says must not be lost to a queue that devices have filled; each of it waits once.
+            let is_bounded = !is_of_the_machine(&frame.body);
+            let is_stop = matches!(frame.body, ListenerBody::Request(Request::Stop(_)));
+            let room = if is_stop { 2 * WAITING_FOR_HOST } else { WAITING_FOR_HOST };
+            if !is_bounded
+                && let Some(same) = state.waiting.iter_mut().find(|asked| asked.frame.body == frame.body)
+            {
+                // The one that asked before learns nothing, as if the host had gone.
+                same.reply = reply;
+                return answer;
+            }
             // Under the lock: what a revocation tells the host comes before anything that the device could still add.
             if standing.as_ref().is_some_and(|standing| standing.is_revoked())
-                || state.waiting.len() >= WAITING_FOR_HOST
+                || (is_bounded && state.waiting.len() >= room)
             {
                 return answer;
             }
@@ -376,6 +414,12 @@ impl Session {
         }
         self.host_work.send_modify(|count| *count += 1);
         answer
+    }
+
+    /// Whether that frame waits for the host or for its answer.
+    pub(crate) fn is_asked(&self, id: &FrameId) -> bool {
+        let state = self.lock();
+        state.asked.contains_key(id) || state.waiting.iter().any(|asked| asked.frame.id == *id)
     }
 
     /// The next frame for the host with that place.
@@ -394,6 +438,16 @@ impl Session {
             return Some(frame);
         }
         None
+    }
+
+    /// Waits until a host that was started has opened its link or is gone, for so long at most.
+    pub(crate) async fn until_started(&self, purpose: Purpose, generation: u64, patience: Duration) {
+        let mut changes = self.host_changed.subscribe();
+        let started = async {
+            while self.slot() == (Slot::Spawned(purpose), generation) && changes.changed().await.is_ok() {}
+        };
+        // One that takes longer holds nobody up.
+        let _ = timeout(patience, started).await;
     }
 
     /// Whether the host has logged its end and its process is still there.
@@ -510,27 +564,17 @@ impl State {
         };
         self.fold.record(liveness)
     }
+}
 
-    fn extend(&mut self, through: Through) -> Result<u64, LogError> {
-        let Self { fold, reader, has_answered, began_pid, .. } = self;
-        reader.extend(through, &mut |number, text| {
-            let Some(entry) = lines::entry(number, text) else {
-                fold.skip(number);
-                return Mark::Damaged;
-            };
-            *has_answered |= is_answer(&entry.event);
-            if let Event::Known(known) = &entry.event
-                && let Known::Began { began } = &**known
-            {
-                *began_pid = Some(began.pid);
-            }
-            fold.apply(&entry);
-            lines::mark(&entry)
-        })?;
-        // Lines that the log itself could not read were not looked at.
-        fold.skip(reader.lines());
-        Ok(fold.sequence())
-    }
+/// Whether the machine itself says it to a host, whatever devices ask.
+fn is_of_the_machine(body: &ListenerBody) -> bool {
+    matches!(body, ListenerBody::Request(Request::Revoke(_) | Request::Release(_)))
+}
+
+/// The process of the run that begins with that entry.
+fn begun(event: &Event) -> Option<u32> {
+    let Event::Known(known) = event else { return None };
+    if let Known::Began { began } = &**known { Some(began.pid) } else { None }
 }
 
 fn is_answer(event: &Event) -> bool {
@@ -553,5 +597,79 @@ fn is_answer(event: &Event) -> bool {
         | Known::Gate { .. }
         | Known::Ended { .. }
         | Known::Began { .. } => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    /// A slow disk keeps the log to itself; nobody who only looks may wait for it.
+    #[test]
+    fn whoever_looks_at_a_session_does_not_wait_for_its_disk() {
+        let scratch = tempfile::tempdir().unwrap();
+        let session = session(scratch.path());
+        let working = session.log();
+        let (looked, has_looked) = std::sync::mpsc::channel();
+        let other = Arc::clone(&session);
+        std::thread::spawn(move || looked.send((other.record().sequence, other.slot().0)));
+        let seen = has_looked.recv_timeout(std::time::Duration::from_secs(30)).unwrap();
+        assert_eq!(seen, (0, Slot::Empty));
+        drop(working);
+    }
+
+    fn session(root: &std::path::Path) -> Arc<Session> {
+        let home = crate::home::Home::open(&root.join("home")).unwrap();
+        let facts: Facts = serde_json::from_value(json!({
+            "id": "6bcf8fed-99c2-4b27-8a5a-24d7caff9bfb", "name": "n", "harness": "aura", "working_directory": "/w",
+            "created": "2026-01-01T12:00:00.000Z", "log": "6bcf8fed-99c2-4b27-8a5a-24d7caff9bfc",
+        }))
+        .unwrap();
+        let paths = home.session(facts.id);
+        Session::new(facts, paths, watch::Sender::new(0))
+    }
+
+    #[test]
+    fn the_process_of_a_run_is_kept_and_a_holder_that_is_another_one_is_no_part_of_it() {
+        let scratch = tempfile::tempdir().unwrap();
+        let session = session(scratch.path());
+        let began = json!({
+            "kind": "began", "sequence": 1, "timestamp": "2026-01-01T12:00:00.000Z",
+            "began": {"identity": "6bcf8fed-99c2-4b27-8a5a-24d7caff9bfd", "pid": 4242, "started": "2026-01-01T12:00:00.000Z", "lifetime": "resident"},
+        });
+        let idle = json!({
+            "kind": "status", "sequence": 2, "timestamp": "2026-01-01T12:00:00.000Z",
+            "status": {"queue": [], "last": null, "phase": "idle"},
+        });
+        crate::files::private_directory(session.paths.directory()).unwrap();
+        crate::files::write_private(&session.paths.log(), format!("{began}\n{idle}\n").as_bytes()).unwrap();
+        session.catch_up().unwrap();
+        session.await_holder(Some(4242));
+        assert!(session.record().host.is_some(), "{:?}", session.record());
+        session.await_holder(Some(4243));
+        assert!(session.record().host.is_none(), "{:?}", session.record());
+    }
+
+    #[test]
+    fn what_the_machine_says_waits_also_where_devices_have_filled_the_queue_and_once() {
+        let scratch = tempfile::tempdir().unwrap();
+        let session = session(scratch.path());
+        let frame = |request| Frame::new(crate::clock::now(), ListenerBody::Request(request));
+        let interrupt = || ListenerBody::Interrupt(shared::frame::Interrupt::default());
+        let asked: Vec<_> = (0..=WAITING_FOR_HOST)
+            .map(|_| session.ask(Frame::new(crate::clock::now(), interrupt()), None))
+            .collect();
+        assert_eq!(session.lock().waiting.len(), WAITING_FOR_HOST);
+        let release = || Request::Release(shared::kind::Empty {});
+        let mut first = session.ask(frame(release()), None);
+        let mut second = session.ask(frame(release()), None);
+        let mut stop = session.ask(frame(Request::Stop(session.id)), None);
+        assert_eq!(session.lock().waiting.len(), WAITING_FOR_HOST + 2);
+        assert!(first.try_recv().is_err_and(|error| error == oneshot::error::TryRecvError::Closed));
+        for waiting in [&mut second, &mut stop] {
+            assert!(waiting.try_recv().is_err_and(|error| error == oneshot::error::TryRecvError::Empty));
+        }
+        drop(asked);
     }
 }

@@ -26,6 +26,10 @@ use crate::listener::devices::Standing;
 
 /// How long somebody waits for a host: longer than one takes to start on a busy machine, shorter than a person's patience.
 const HOST_WITHIN: Duration = Duration::from_secs(30);
+/// How long a `stop` waits for the process of the host after it has answered: its agent gets a few seconds to end in order.
+const STOPPED_WITHIN: Duration = Duration::from_secs(10);
+/// The pause before a host that could not take what the machine says is told again.
+const TELL_AGAIN: Duration = Duration::from_millis(500);
 /// The pause between two looks at a host that ends: it takes milliseconds.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
@@ -160,6 +164,18 @@ impl Sessions {
         let frame = Frame::new(clock::now(), ListenerBody::Request(Request::Stop(id)));
         let answer = session.ask(frame, None);
         let answered = await_host(answer).await;
+        let mut changes = session.host_changed.subscribe();
+        let gone = async {
+            while matches!(session.slot().0, Slot::Attached { .. } | Slot::Awaited) {
+                if changes.changed().await.is_err() {
+                    return;
+                }
+            }
+        };
+        if matches!(answered.known(), Some(Response::Taken(_))) {
+            // So that its name and folder are free for whoever asks next. One that takes longer was told to end, and ends.
+            let _ = timeout(STOPPED_WITHIN, gone).await;
+        }
         let (slot, _) = session.slot();
         // A host that went by itself before it answered is stopped as well.
         if slot == Slot::Empty && matches!(answered.known(), Some(Response::Failed(_))) {
@@ -189,21 +205,25 @@ impl Sessions {
         let request = start.request.clone().unwrap_or(frame);
         let first = start.text.clone().map(|text| Submission { text, budget: start.budget, origin: None });
         self.until_ended(|session| session.is_named(name.as_str())).await;
-        let (session, is_new) = {
+        let (session, is_new, submitted) = {
             let _naming = self.naming.lock().await;
-            match self.known(&name, &request)? {
+            let (session, is_new) = match self.known(&name, &request)? {
                 Some((session, is_new)) => (session, is_new),
                 None => {
                     let created = self.create(name, start, &request, sender).await;
                     (created.map_err(|response| Box::new(response.into()))?, true)
                 }
+            };
+            // Its host is wanted before the next one may ask for the name or remove it.
+            let submitted = first.map(|first| self.submit(&session, &request, first, sender));
+            if submitted.is_none() {
+                self.want_host(&session);
             }
+            (session, is_new, submitted)
         };
-        let answered = match first {
-            Some(first) => match self.submit(&session, &request, first, sender) {
-                Pending::Now(submitted) => submitted.answer,
-                Pending::Host(answer) => await_host(answer).await,
-            },
+        let answered = match submitted {
+            Some(Pending::Now(submitted)) => submitted.answer,
+            Some(Pending::Host(answer)) => await_host(answer).await,
             None => self.await_attached(&session).await,
         };
         if !matches!(answered.known(), Some(Response::Taken(_))) {
@@ -260,7 +280,8 @@ impl Sessions {
             return Ok(None);
         };
         let (slot, _) = session.slot();
-        let is_this_request = session.with_fold(|fold| fold.submission(request).is_some());
+        let is_this_request =
+            session.is_asked(request) || session.with_fold(|fold| fold.submission(request).is_some());
         if slot == Slot::Empty || is_this_request {
             Ok(Some((Arc::clone(session), false)))
         } else {
@@ -395,17 +416,34 @@ fn lost(error: &tokio::task::JoinError) -> Response {
 }
 
 /// Puts `revoke` into the line for the host, where there is one.
-pub(crate) fn tell_revoked(session: &Session, device: shared::fingerprint::Fingerprint) {
+pub(crate) fn tell_revoked(session: &Arc<Session>, device: shared::fingerprint::Fingerprint) {
     let (slot, _) = session.slot();
     if matches!(slot, Slot::Empty | Slot::Spawned(_)) {
         // One that comes later is told what it still has of devices that are not trusted any more.
         return;
     }
     let revoke = shared::request::Revoke { device: shared::request::Device::One(device) };
-    let frame = Frame::new(clock::now(), ListenerBody::Request(Request::Revoke(revoke)));
-    let answer = session.ask(frame, None);
-    // Its answer says nothing that we need, but somebody has to be there for it.
-    tokio::spawn(async move { answer.await.is_ok() });
+    tell(session, Request::Revoke(revoke));
+}
+
+/// Tells the host what the machine says, again until it has taken it or is gone; the next one is told anew when it comes.
+pub(super) fn tell(session: &Arc<Session>, request: Request) {
+    let frame = move || Frame::new(clock::now(), ListenerBody::Request(request.clone()));
+    let mut answer = session.ask(frame(), None);
+    let session = Arc::clone(session);
+    tokio::spawn(async move {
+        while let Ok(answered) = answer.await {
+            if matches!(answered.known(), Some(Response::Taken(_))) {
+                return;
+            }
+            tracing::warn!(session = %session.id, "a session host did not take what the machine says; it is told again");
+            sleep(TELL_AGAIN).await;
+            if matches!(session.slot().0, Slot::Empty | Slot::Spawned(_)) {
+                return;
+            }
+            answer = session.ask(frame(), None);
+        }
+    });
 }
 
 /// Waits for a host's answer within bounds; the sender sends it again when there is none.
