@@ -56,7 +56,7 @@ async fn every_command_that_prints_gives_objects() {
         (Some("phone"), Some(phone.key.fingerprint().as_str()))
     );
     assert!(!one(&home, &["revoke", "phone"]).is_empty());
-    assert_eq!(objects(&home, &["devices"]), []);
+    assert!(objects(&home, &["devices"]).is_empty());
     let looks = objects(&home, &["doctor"]);
     let files = looks.iter().find(|look| look["what"] == "files").unwrap();
     assert!(files["good"] == true && files["remedy"].is_null());
@@ -64,7 +64,7 @@ async fn every_command_that_prints_gives_objects() {
     assert!(one(&home, &["stop", "one"]).contains_key("taken"));
     wait::until("the end of the host", || async { home.record("one")["host"].is_null().then_some(()) }).await;
     assert!(!one(&home, &["remove", "one"]).is_empty());
-    assert_eq!(objects(&home, &["sessions"]), []);
+    assert!(objects(&home, &["sessions"]).is_empty());
 }
 
 #[tokio::test]
