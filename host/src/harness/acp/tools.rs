@@ -31,6 +31,8 @@ pub(super) struct Call {
     pub(super) input: Value,
     output: Value,
     content: Vec<Value>,
+    /// The last diff that came: some agents tell it with the permission alone.
+    change: Option<Value>,
     paths: Vec<String>,
     pub(super) status: String,
 }
@@ -73,6 +75,8 @@ impl Call {
         if let Some(content) = update.get("content").and_then(Value::as_array).filter(|list| !list.is_empty())
         {
             self.content.clone_from(content);
+            self.change =
+                content.iter().find(|content| is_diff(content)).cloned().or_else(|| self.change.take());
         }
         for location in update.get("locations").and_then(Value::as_array).into_iter().flatten() {
             if let Some(path) = location.get("path").and_then(Value::as_str)
@@ -233,8 +237,16 @@ impl Call {
     /// What it changed in a file.
     pub(super) fn diff(&self) -> Option<Diff> {
         let bounded = |text: &str| (text.len() <= DIFF_BYTES).then(|| text.to_owned());
-        let content = self.content.iter().find(|content| is_diff(content));
-        let Some(content) = content else {
+        let Some(content) = &self.change else {
+            if let (ToolClass::Edit, Some(after)) =
+                (self.class(), self.input.get("content").and_then(Value::as_str))
+            {
+                let path = ["filePath", "file_path", "path"]
+                    .iter()
+                    .find_map(|field| self.input.get(*field)?.as_str())?;
+                let path = cut(path, limits::PATH_BYTES).to_owned();
+                return Some(Diff { path, before: None, after: bounded(after), patch: None });
+            }
             let patch = self.output.pointer("/metadata/diff").and_then(Value::as_str).and_then(bounded)?;
             let path = self
                 .paths
@@ -379,6 +391,8 @@ mod tests {
         let edit = call(&[
             json!({"kind": "edit", "content": [{"type": "diff", "path": "/w/a", "oldText": "x", "newText": "y"}]}),
         ]);
+        let written = call(&[json!({"kind": "edit", "rawInput": {"path": "/w/a", "content": "z"}})]);
+        assert_eq!(written.diff().unwrap().after.as_deref(), Some("z"));
         assert_eq!(edit.diff().unwrap().after.as_deref(), Some("y"));
         assert_eq!(edit.detail(), "/w/a\n-x\n+y\n");
         let image = json!({"type": "image", "mimeType": "image/png", "data": "A".repeat(4096)});

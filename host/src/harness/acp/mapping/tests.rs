@@ -292,7 +292,7 @@ fn a_flood_of_words_is_bounded_and_said_once() {
     mapping.begin("go");
     let mut logged = 0;
     let mut notices = 0;
-    for _ in 0..100 {
+    for _ in 0..24 {
         for output in update(&mut mapping, chunk(&"x".repeat(1024 * 1024))) {
             match output {
                 Output::Event(AgentEvent::Said(Said::Assistant(entry))) => logged += entry.text.len(),
