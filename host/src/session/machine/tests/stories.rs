@@ -422,3 +422,41 @@ fn what_was_not_logged_was_not_taken() {
     story.machine.restore(saved);
     assert_eq!(story.submit("a"), ["user a", "→a taken", "busy a", "→turn a"]);
 }
+
+#[test]
+fn a_branch_is_merged_between_turns_and_the_session_ends_with_it() {
+    let mut with_worktree = facts(&[]);
+    with_worktree.worktree = Some(shared::record::Worktree {
+        repository: "/r/.git".into(),
+        path: "/t".into(),
+        branch: "aude/n".into(),
+        base: Some("main".into()),
+        commit: "c".into(),
+    });
+    let merge = |id| asked(id, Ask::Merge);
+    let mut story = Story::of(with_worktree);
+    // A host that was started for it needs no agent: the gate may be shut.
+    story.tell(Input::Start);
+    assert!(story.tell(merge("early")).is_empty());
+    let shut = story.tell(Input::Probed(Finding::NotLoggedIn));
+    assert!(shut.contains(&"→merge".to_owned()) && !shut.contains(&"→exit".to_owned()), "{shut:?}");
+    let refused = story.tell(Input::Merged(Err("file".into())));
+    assert_eq!(refused[0], r#"→early {"refused":{"conflict":{"detail":"file"}}}"#);
+    assert!(refused.contains(&"→exit".to_owned()), "{refused:?}");
+    story.crash(Purpose::Serve);
+    story.tell(Input::Probed(Finding::Ok));
+    story.tell(Input::Opened);
+    story.submit("a");
+    assert!(story.tell(merge("busy"))[0].contains("running"));
+    story.tell(turn_ended(TurnEnd::Completed));
+    story.later(REST);
+    assert!(story.tell(merge("m")).contains(&"→merge".to_owned()));
+    assert!(story.tell(merge("again"))[0].contains("running"));
+    // A turn that comes meanwhile waits, and the next host runs it.
+    assert!(!story.submit("b").iter().any(|output| output.starts_with("→turn")));
+    let merged = story.tell(Input::Merged(Ok(())));
+    assert_eq!(merged[..2], ["merged", "→m taken"]);
+    story.tell(exited());
+    assert!(story.crash(Purpose::Reconcile).contains(&"→probe".to_owned()));
+    assert!(Story::idle().tell(merge("none"))[0].contains("not_offered"));
+}
