@@ -33,6 +33,8 @@ pub struct Config {
     pub gate: Gate,
     /// The `claude` harness.
     pub claude: Claude,
+    /// The `codex` harness.
+    pub codex: Codex,
     /// The `aura` harness.
     pub aura: Aura,
     /// Agents that speak ACP, by the word that chooses them: changes to the presets, and agents of one's own.
@@ -50,6 +52,7 @@ impl Default for Config {
             worktree: Worktree::default(),
             gate: Gate::default(),
             claude: Claude::default(),
+            codex: Codex::default(),
             aura: Aura::default(),
             harness: BTreeMap::new(),
         }
@@ -152,6 +155,14 @@ pub struct AcpAgent {
     pub asks: bool,
     /// Variables that are set for it.
     pub env: BTreeMap<String, String>,
+}
+
+/// The `codex` harness.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Codex {
+    /// The program; `codex` on the PATH where none is set.
+    pub program: Option<PathBuf>,
 }
 
 /// The `aura` harness.

@@ -23,6 +23,7 @@ use crate::home::Home;
 
 pub mod acp;
 pub mod claude;
+pub mod codex;
 pub mod engine;
 
 /// Commands that may wait for an agent: one turn, one interrupt, and a decision for each event that it may have sent meanwhile, with room to
@@ -52,7 +53,8 @@ pub trait Harness: Send + Sync {
 /// The harnesses of this version and of the configuration; what is built in first.
 #[must_use]
 pub fn all(config: &Config) -> Vec<Arc<dyn Harness>> {
-    let mut all: Vec<Arc<dyn Harness>> = vec![Arc::new(claude::ClaudeHarness), Arc::new(engine::Aura)];
+    let mut all: Vec<Arc<dyn Harness>> =
+        vec![Arc::new(claude::ClaudeHarness), Arc::new(codex::CodexHarness), Arc::new(engine::Aura)];
     all.extend(acp::all(config));
     all
 }

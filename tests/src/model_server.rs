@@ -1,4 +1,5 @@
-//! A model server on this machine that real agents can talk to: Anthropic's Messages API, scripted by words in the prompt.
+//! A model server on this machine that real agents can talk to, scripted by words in the prompt: Anthropic's Messages API, and
+//! OpenAI's Responses in [`responses`].
 //!
 //! | words in the last text of the person | answer |
 //! | --- | --- |
@@ -11,6 +12,8 @@
 //! | anything else | an echo |
 //!
 //! After the result of a tool it says `Tool said: …` with the start of the result.
+
+mod responses;
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -73,6 +76,7 @@ impl ModelServer {
         let router = Router::new()
             .route("/v1/messages", post(messages))
             .route("/v1/messages/count_tokens", post(count_tokens))
+            .route("/v1/responses", post(responses::responses))
             .layer(DefaultBodyLimit::max(REQUEST_BYTES))
             .with_state(Shared { seen: Arc::clone(&seen), slow: slow_queue });
         let task = tokio::spawn(async move {
@@ -112,19 +116,34 @@ impl Drop for ModelServer {
 /// A slow answer in the hands of a test; dropped without [`Self::finish`] the stream breaks off.
 #[derive(Debug)]
 pub struct Slow {
-    stream: Stream,
+    stream: Spoken,
+}
+
+/// An answer on its way, by the language in which it is spoken.
+#[derive(Debug)]
+enum Spoken {
+    Messages(Stream),
+    Responses(responses::Stream),
 }
 
 impl Slow {
     /// Says something more.
     pub async fn say(&self, text: &str) {
-        self.stream.text(0, text).await;
+        match &self.stream {
+            Spoken::Messages(stream) => stream.text(0, text).await,
+            Spoken::Responses(stream) => stream.text(text).await,
+        }
     }
 
     /// Ends the answer as a model does.
     pub async fn finish(self) {
-        self.stream.close_block(0).await;
-        self.stream.end("end_turn").await;
+        match self.stream {
+            Spoken::Messages(stream) => {
+                stream.close_block(0).await;
+                stream.end("end_turn").await;
+            }
+            Spoken::Responses(stream) => stream.end(&[]).await,
+        }
     }
 
     /// Waits until the agent no longer listens.
@@ -132,7 +151,11 @@ impl Slow {
     /// # Panics
     /// When it goes on listening for a minute.
     pub async fn abandoned(&self) {
-        tokio::time::timeout(PATIENCE, self.stream.parts.closed()).await.expect("the agent still listens");
+        let parts = match &self.stream {
+            Spoken::Messages(stream) => &stream.parts,
+            Spoken::Responses(stream) => &stream.parts,
+        };
+        tokio::time::timeout(PATIENCE, parts.closed()).await.expect("the agent still listens");
     }
 }
 
@@ -215,7 +238,7 @@ async fn speak(stream: Stream, wish: Wish, slow: mpsc::Sender<Slow>) {
         Wish::Slow => {
             stream.open_block(0, &json!({ "type": "text", "text": "" })).await;
             stream.text(0, "slowly ").await;
-            let _ = slow.send(Slow { stream }).await;
+            let _ = slow.send(Slow { stream: Spoken::Messages(stream) }).await;
         }
         Wish::Fail => {}
     }

@@ -5,6 +5,9 @@ use std::path::{Path, PathBuf};
 /// The version of Claude Code of which the tests know the messages; the same as in `xtask/src/versions.rs`.
 const CLAUDE_CODE: &str = "2.1.332";
 
+/// The version of Codex, likewise.
+const CODEX: &str = "0.171.0";
+
 /// The program `aude`.
 ///
 /// # Panics
@@ -26,12 +29,25 @@ pub fn aude() -> PathBuf {
 /// When it was not installed.
 #[must_use]
 pub fn claude() -> PathBuf {
+    agent("AUDE_CLAUDE", &format!("claude-code-{CLAUDE_CODE}"), "claude")
+}
+
+/// The real Codex program.
+///
+/// # Panics
+/// When it was not installed.
+#[must_use]
+pub fn codex() -> PathBuf {
+    agent("AUDE_CODEX", &format!("codex-{CODEX}"), "codex")
+}
+
+fn agent(variable: &str, folder: &str, program: &str) -> PathBuf {
     let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let cache = absolute("XDG_CACHE_HOME")
         .or_else(|| absolute("HOME").map(|home| home.join(".cache")))
         .unwrap_or_default();
-    let program = format!("aude/agents/claude-code-{CLAUDE_CODE}/node_modules/.bin/claude");
-    found("AUDE_CLAUDE", cache.join(program), "run `cargo xtask tools` first")
+    let program = format!("aude/agents/{folder}/node_modules/.bin/{program}");
+    found(variable, cache.join(program), "run `cargo xtask tools` first")
 }
 
 /// Chromium.

@@ -1,7 +1,7 @@
 //! The project's own commands: `cargo xtask COMMAND` builds, runs, checks and tests everything.
 
+mod agents;
 mod cache;
-mod claude;
 mod command;
 mod dependencies;
 mod environment;

@@ -103,7 +103,7 @@ fn runner(tools: &TestTools, filters: &[String]) -> Result<Command, Failure> {
         .env("AUDE_BIN", workspace::target()?.join("debug/aude"))
         .env("AUDE_WEB_DIST", workspace::web_dist())
         .env("AUDE_CHROMIUM", &tools.chromium)
-        .env("AUDE_CLAUDE", &tools.claude);
+        .envs(tools.agents.iter().map(|(variable, program)| (variable, program)));
     Ok(runner)
 }
 

@@ -3,11 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::agents::AGENTS;
 use crate::cache::{self, Cache};
 use crate::command::{self, Failure};
 use crate::report::Steps;
-use crate::versions::{CLAUDE_CODE, TRUNK, WASM_BINDGEN, WASM_TARGET};
-use crate::{claude, programs, report, wasm_opt};
+use crate::versions::{TRUNK, WASM_BINDGEN, WASM_TARGET};
+use crate::{programs, report, wasm_opt};
 
 /// What `trunk build` needs.
 pub(crate) struct WebTools {
@@ -23,14 +24,15 @@ pub(crate) struct WebTools {
 pub(crate) struct TestTools {
     pub(crate) web: WebTools,
     pub(crate) chromium: PathBuf,
-    pub(crate) claude: PathBuf,
+    /// The real agents, each with the variable that tells the tests where it is.
+    pub(crate) agents: Vec<(&'static str, PathBuf)>,
 }
 
 /// How many steps [`for_web`] takes.
 pub(crate) const WEB_STEPS: usize = 4;
 
 /// How many steps [`for_tests`] takes.
-pub(crate) const TEST_STEPS: usize = WEB_STEPS + 2;
+pub(crate) const TEST_STEPS: usize = WEB_STEPS + 1 + AGENTS.len();
 
 /// Installs what the build of the browser client needs.
 pub(crate) fn for_web(steps: &mut Steps) -> Result<WebTools, Failure> {
@@ -42,9 +44,13 @@ pub(crate) fn for_tests(steps: &mut Steps) -> Result<TestTools, Failure> {
     let cache = Cache::open()?;
     // The quick ones that can fail come first.
     let chromium = steps.step("Chromium", chromium)?;
-    let claude = steps.step(format!("Claude Code {CLAUDE_CODE}"), || claude::program(&cache))?;
+    let mut agents = Vec::new();
+    for agent in &AGENTS {
+        let program = steps.step(format!("{} {}", agent.name, agent.version), || agent.program(&cache))?;
+        agents.push((agent.variable, program));
+    }
     let web = web(&cache, steps)?;
-    Ok(TestTools { web, chromium, claude })
+    Ok(TestTools { web, chromium, agents })
 }
 
 fn web(cache: &Cache, steps: &mut Steps) -> Result<WebTools, Failure> {

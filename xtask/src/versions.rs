@@ -12,6 +12,9 @@ pub(crate) const NPM_BINARYEN: &str = "132.0.0";
 /// The coding agent that the end-to-end tests drive; the tests rely on this version's messages.
 pub(crate) const CLAUDE_CODE: &str = "2.1.332";
 
+/// OpenAI's coding agent, likewise.
+pub(crate) const CODEX: &str = "0.171.0";
+
 /// The target of the browser client.
 pub(crate) const WASM_TARGET: &str = "wasm32-unknown-unknown";
 

@@ -22,7 +22,7 @@ pub(super) struct Start {
     name: String,
     /// The first turn; standard input is read where there is none. Without any, the session waits
     text: Vec<String>,
-    /// The agent: claude or aura; where none is given, claude if it is installed and logged in, else aura
+    /// The agent: claude, codex or aura; where none is given, claude if it is installed and logged in, else aura
     #[arg(long)]
     harness: Option<String>,
     /// Where the agent works [default: this folder]

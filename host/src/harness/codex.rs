@@ -1,0 +1,46 @@
+//! The `codex` harness: the person's own installed and logged-in Codex, through `codex app-server`.
+
+mod approval;
+mod driver;
+mod handshake;
+mod items;
+mod mapping;
+mod probe;
+mod wire;
+
+use shared::gate::Finding;
+use shared::status::Exit;
+
+use super::{Abilities, Agent, Harness, Later, OpenError, Opening, Place};
+use crate::process;
+
+/// Codex. It keeps its conversations and its login itself; aude reads neither.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct CodexHarness;
+
+impl Harness for CodexHarness {
+    fn name(&self) -> &'static str {
+        "codex"
+    }
+
+    fn abilities(&self) -> Abilities {
+        Abilities { interrupt: true, resume: true, configure: true }
+    }
+
+    /// `unreported` stands for a version whose app-server is not known to work.
+    fn probe<'a>(&'a self, place: &'a Place) -> Later<'a, Finding> {
+        Box::pin(probe::probe(place))
+    }
+
+    fn open(&self, opening: Opening) -> Later<'_, Result<Agent, OpenError>> {
+        Box::pin(driver::open(opening))
+    }
+}
+
+/// How a process ended, for the wire.
+fn exit(exit: process::Exit) -> Exit {
+    match exit {
+        process::Exit::Status(status) => Exit::Status(status.unsigned_abs()),
+        process::Exit::Signal(signal) => Exit::Signal(signal.unsigned_abs()),
+    }
+}
