@@ -1,5 +1,7 @@
 //! Another model or effort in mid-session: asked of the program, and told only as the program confirms it; pure.
 
+use std::collections::VecDeque;
+
 use serde_json::{Value, json};
 use shared::entry::Level;
 use shared::json::cut;
@@ -16,8 +18,11 @@ use crate::harness::AgentEvent;
 #[derive(Debug, Default)]
 pub(super) struct Configuring {
     requests: u64,
-    /// The id of the last request of all: what the program runs with.
-    last: Option<String>,
+    /// The id of the request that runs.
+    running: Option<String>,
+    /// What is asked after it: the program takes requests side by side, so that each waits for the answer to the one before.
+    /// The last of all is what the program runs with.
+    next: VecDeque<Value>,
     wanted: Configure,
 }
 
@@ -60,25 +65,27 @@ impl Configuring {
             return outputs;
         }
         if let Some(model) = &model {
-            outputs.push(self.request(json!({ "subtype": "set_model", "model": model })));
+            self.next.push_back(json!({ "subtype": "set_model", "model": model }));
         }
         if let Some(effort) = &effort {
             let flags = json!({ "effortLevel": effort });
-            outputs.push(self.request(json!({ "subtype": "apply_flag_settings", "settings": flags })));
+            self.next.push_back(json!({ "subtype": "apply_flag_settings", "settings": flags }));
         }
-        outputs.push(self.request(json!({ "subtype": "get_settings" })));
-        self.last = Some(self.id());
+        self.next.push_back(json!({ "subtype": "get_settings" }));
         self.wanted = Configure { model, effort, agent: None };
+        if self.running.is_none() {
+            outputs.extend(self.go_on());
+        }
         outputs
     }
 
-    fn id(&self) -> String {
-        format!("aude-configure-{}", self.requests)
-    }
-
-    fn request(&mut self, request: Value) -> Output {
+    /// The next request, if there is one.
+    fn go_on(&mut self) -> Option<Output> {
+        let request = self.next.pop_front()?;
         self.requests += 1;
-        Output::Write(wire::request(&self.id(), request))
+        let id = format!("aude-configure-{}", self.requests);
+        self.running = Some(id.clone());
+        Some(Output::Write(wire::request(&id, request)))
     }
 
     /// Takes the answers to its own requests; whether it was one.
@@ -97,10 +104,14 @@ impl Configuring {
             let why = cut(response.error.as_str().unwrap_or("without a reason"), limits::WORD_BYTES);
             outputs.push(notice(Level::Warning, &format!("Claude Code refused the change: {why}")));
         }
-        if self.last.as_ref() != Some(&response.request_id) {
+        if self.running.as_ref() != Some(&response.request_id) {
             return true;
         }
-        self.last = None;
+        self.running = None;
+        if let Some(next) = self.go_on() {
+            outputs.push(next);
+            return true;
+        }
         let wanted = std::mem::take(&mut self.wanted);
         let applied = |field: &str| {
             let value = response.response.get("applied")?.get(field)?.as_str()?;

@@ -314,14 +314,15 @@ fn a_change_of_model_is_told_as_the_program_confirms_it() {
     let mut mapping = in_turn();
     mapping.names = ModelNames::of(models);
     let wanted = Configure { model: Some("sonnet".into()), effort: Some("high".into()), agent: None };
-    let outputs = mapping.configure(wanted);
-    let subtypes: Vec<&Value> = writes(&outputs).iter().map(|write| &write["request"]["subtype"]).collect();
-    assert_eq!(subtypes, ["set_model", "apply_flag_settings", "get_settings"]);
-    let ids: Vec<String> =
-        writes(&outputs).iter().map(|write| write["request_id"].as_str().unwrap().to_owned()).collect();
-    assert!(feed(&mut mapping, &[confirmed(&ids[0], json!({})), confirmed(&ids[1], json!({}))]).is_empty());
-    let applied = json!({"applied": {"model": "claude-sonnet-4-5", "effort": "high"}});
-    let outputs = feed(&mut mapping, &[confirmed(&ids[2], applied)]);
+    let mut outputs = mapping.configure(wanted);
+    // One after the other: the program takes requests side by side.
+    for subtype in ["set_model", "apply_flag_settings", "get_settings"] {
+        let [write] = writes(&outputs)[..] else { panic!("one request: {outputs:?}") };
+        assert_eq!(write["request"]["subtype"], subtype);
+        let applied = json!({"applied": {"model": "claude-sonnet-4-5", "effort": "high"}});
+        let answer = confirmed(write["request_id"].as_str().unwrap(), applied);
+        outputs = feed(&mut mapping, &[answer]);
+    }
     let [Output::Event(AgentEvent::Settings(settings))] = &outputs[..] else { panic!("{outputs:?}") };
     assert_eq!((settings.alias.as_deref(), settings.effort.as_deref()), (Some("Sonnet"), Some("high")));
     assert_eq!(settings.choices.efforts, ["low", "high"]);
