@@ -6,6 +6,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 mod answer;
 mod attach;
+mod configure;
 mod connect;
 mod devices;
 mod doctor;
@@ -62,6 +63,8 @@ enum Command {
     Interrupt(steer::Interrupt),
     /// End a session's agent; what was said stays
     Stop(steer::Stop),
+    /// Show or change the model, effort or agent of a session
+    Configure(configure::Configure),
     /// Give a session another name
     Rename(rename::Rename),
     /// Merge the branch of a session that was started with --worktree, and remove its worktree
@@ -132,6 +135,7 @@ fn run(command: Command) -> Result<ExitCode, CliError> {
         | Command::Show(_)
         | Command::Interrupt(_)
         | Command::Stop(_)
+        | Command::Configure(_)
         | Command::Rename(_)
         | Command::Merge(_)
         | Command::Remove(_)
@@ -162,6 +166,7 @@ async fn client_command(command: Command) -> Result<(), CliError> {
         Command::Show(command) => command.run().await,
         Command::Interrupt(command) => command.run().await,
         Command::Stop(command) => command.run().await,
+        Command::Configure(command) => command.run().await,
         Command::Rename(command) => command.run().await,
         Command::Merge(command) => command.run().await,
         Command::Remove(command) => command.run().await,

@@ -106,6 +106,9 @@ fn facts(record: &Record) -> Vec<(&'static str, String)> {
 /// The state of a session in a word or two that are true: an ended host is said.
 pub(super) fn state(record: &Record) -> String {
     let word = spoken(&record.work.state);
+    if record.inputs > 0 && record.host.is_some() {
+        return "needs an answer".to_owned();
+    }
     match record.work.state.known() {
         Some(WorkState::Working | WorkState::Waiting | WorkState::Held | WorkState::Stopped) | None => word,
         Some(
