@@ -6,6 +6,8 @@
     reason = "a test that cannot go on should stop where it stands"
 )]
 
+mod comfort;
+mod decisions;
 mod links;
 mod pairing;
 mod session;
@@ -22,7 +24,7 @@ use tests::page::{Page, marked};
 use tests::wait;
 
 /// What the agent does: `say X` says X; `hold X` speaks, waits until the file X is there, and speaks again; `think X` thinks X; `run X`
-/// runs X.
+/// runs X; `which` asks which colour.
 const SCRIPT: &str = r#"
 chunk = 8
 
@@ -42,6 +44,12 @@ text = "Thought."
 [[step]]
 match = "run *"
 calls = [{ tool = "bash", input = { command = "{{1}}" } }]
+
+[[step]]
+match = "which"
+calls = [{ tool = "ask", input = { question = "Which colour?", multiple = false, options = [
+  { label = "Blue", description = "as the sea" }, { label = "Green", description = "as the grass" },
+] } }]
 
 [[step]]
 from = "tool"

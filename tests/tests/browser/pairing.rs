@@ -56,6 +56,7 @@ async fn the_address_pairs_once_and_leaves_no_trace() {
     // The same link once more: it was spent, and the device is listed anyway.
     page.goto(&format!("{}/#pair={}", origin(&home), secret(&home, &window))).await;
     page.click(&marked("pair-button")).await;
+    page.wait_for_text(&marked("toast"), "This device is paired.").await;
     page.wait_for_text(&marked("session-name"), "first").await;
     assert_eq!(devices(&home), listed);
 }
