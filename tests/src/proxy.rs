@@ -8,6 +8,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
+/// More than the head of a request takes, in bytes.
+const HEAD: usize = 64 * 1024;
+
 /// How the proxy treats its connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Weather {
@@ -64,10 +67,28 @@ async fn serve(listener: TcpListener, port: u16, weather: Arc<watch::Sender<Weat
         }
         let weather = weather.subscribe();
         connections.spawn(async move {
-            let Ok(server) = TcpStream::connect(("127.0.0.1", port)).await else { return };
-            carry(client, server, weather).await;
+            let mut client = client;
+            let Some(head) = head(&mut client, port).await else { return };
+            let Ok(mut server) = TcpStream::connect(("127.0.0.1", port)).await else { return };
+            if server.write_all(head.as_bytes()).await.is_ok() {
+                carry(client, server, weather).await;
+            }
         });
     }
+}
+
+/// The head of the first request, of which the `Host` is that of the port behind, as a forwarding of ports would leave it.
+async fn head(client: &mut TcpStream, port: u16) -> Option<String> {
+    let own = client.local_addr().ok()?.port();
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        if head.len() >= HEAD {
+            return None;
+        }
+        head.push(client.read_u8().await.ok()?);
+    }
+    let head = String::from_utf8(head).ok()?;
+    Some(head.replacen(&format!("127.0.0.1:{own}\r\n"), &format!("127.0.0.1:{port}\r\n"), 1))
 }
 
 async fn carry(client: TcpStream, server: TcpStream, weather: watch::Receiver<Weather>) {

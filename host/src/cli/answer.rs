@@ -137,7 +137,7 @@ async fn open_inputs(here: &Here, record: &Record) -> Result<Inputs, CliError> {
     let mut follow = Follow::open(here, record.id, 0, None).await?;
     while follow.backlog > 0 {
         match follow.next().await? {
-            Seen::Entry(entry) => inputs.apply(&entry),
+            Seen::Entry(entry) | Seen::Retold(entry) => inputs.apply(&entry),
             Seen::Back { is_anew: true } => inputs.forget(),
             Seen::Back { .. } | Seen::Delta(_) | Seen::Answer(..) | Seen::Failed(..) | Seen::Lost => {}
         }

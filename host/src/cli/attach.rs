@@ -211,7 +211,7 @@ impl View {
 
     async fn see(&mut self, seen: Seen, follow: &Follow<'_>) {
         match seen {
-            Seen::Entry(entry) => self.entry(&entry),
+            Seen::Entry(entry) | Seen::Retold(entry) => self.entry(&entry),
             Seen::Delta(delta) if !self.json => output::text(&self.renderer.delta(&delta)),
             Seen::Delta(_) => {}
             Seen::Answer(id, response) => {

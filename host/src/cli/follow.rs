@@ -1,6 +1,6 @@
 //! Following a session over a link that may break: reconnects from the last sequence, and says so.
 
-use shared::entry::Entry;
+use shared::entry::{Entry, Event, Known};
 use shared::failure::FailureCode;
 use shared::frame::{Delta, Frame, ListenerBody, OpenerBody};
 use shared::ids::{FrameId, LogId, SessionId};
@@ -37,6 +37,8 @@ pub(super) struct Follow<'a> {
 pub(super) enum Seen {
     /// An entry, in rising order and only once.
     Entry(Box<Entry>),
+    /// What became of a submission that was sent again; it is as old as it says, and may have been seen before.
+    Retold(Box<Entry>),
     /// Live text.
     Delta(Delta),
     /// The answer to a frame.
@@ -101,6 +103,8 @@ impl<'a> Follow<'a> {
                     }
                     return Ok(Seen::Entry(entry));
                 }
+                // Told again to a submission that was sent again.
+                ListenerBody::Entry(entry) if is_settled(&entry) => return Ok(Seen::Retold(entry)),
                 ListenerBody::Delta(delta) => return Ok(Seen::Delta(delta)),
                 ListenerBody::Response(response) => {
                     if let Some(id) = reply_to {
@@ -146,6 +150,10 @@ impl<'a> Follow<'a> {
             }
         }
     }
+}
+
+fn is_settled(entry: &Entry) -> bool {
+    matches!(&entry.event, Event::Known(known) if matches!(known.as_ref(), Known::Settled { .. }))
 }
 
 /// A refusal ends the following; everything else is a link that broke and can be opened again.

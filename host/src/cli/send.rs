@@ -62,7 +62,7 @@ impl Send {
         for entry in early {
             wait.see(&entry);
         }
-        wait.until_settled(&mut follow).await
+        wait.until_settled(&mut follow, &submission).await
     }
 }
 
@@ -80,19 +80,18 @@ struct Wait {
 }
 
 impl Wait {
+    fn frame(&self, submission: &Submission) -> Frame<OpenerBody> {
+        let body = OpenerBody::Submission(submission.clone());
+        Frame { id: self.id.clone(), timestamp: clock::now(), reply_to: None, body }
+    }
+
     /// Sends until it is answered; after a broken link again with the same id. Gives also the entries that came before the answer.
     async fn submit(
         &mut self,
         follow: &mut Follow<'_>,
         submission: &Submission,
     ) -> Result<(Response, Vec<Box<Entry>>), CliError> {
-        let frame = || Frame {
-            id: self.id.clone(),
-            timestamp: clock::now(),
-            reply_to: None,
-            body: OpenerBody::Submission(submission.clone()),
-        };
-        follow.send(frame()).await;
+        follow.send(self.frame(submission)).await;
         let mut early = Vec::new();
         let mut tries = Tries::default();
         let response = loop {
@@ -101,11 +100,11 @@ impl Wait {
                     if !ask_again(&mut tries, &response).await {
                         break response;
                     }
-                    follow.send(frame()).await;
+                    follow.send(self.frame(submission)).await;
                 }
                 Seen::Failed(Some(id), detail) if id == self.id => return Err(CliError::failed(detail)),
-                Seen::Back { .. } => follow.send(frame()).await,
-                Seen::Entry(entry) => early.push(entry),
+                Seen::Back { .. } => follow.send(self.frame(submission)).await,
+                Seen::Entry(entry) | Seen::Retold(entry) => early.push(entry),
                 Seen::Answer(..) | Seen::Failed(..) | Seen::Delta(_) | Seen::Lost => {}
             }
         };
@@ -115,7 +114,11 @@ impl Wait {
         }
     }
 
-    async fn until_settled(&mut self, follow: &mut Follow<'_>) -> Result<(), CliError> {
+    async fn until_settled(
+        &mut self,
+        follow: &mut Follow<'_>,
+        submission: &Submission,
+    ) -> Result<(), CliError> {
         loop {
             if let Some(fate) = &self.fate {
                 return match fate_sentence(fate) {
@@ -128,10 +131,12 @@ impl Wait {
                 };
             }
             match follow.next().await? {
-                Seen::Entry(entry) => self.see(&entry),
+                Seen::Entry(entry) | Seen::Retold(entry) => self.see(&entry),
                 Seen::Delta(delta) if !self.json => output::text(&self.renderer.delta(&delta)),
                 Seen::Lost => output::note("(connection lost; trying again)"),
-                Seen::Delta(_) | Seen::Answer(..) | Seen::Failed(..) | Seen::Back { .. } => {}
+                // What was settled meanwhile is no part of a backlog; to a known id it is told again.
+                Seen::Back { .. } => follow.send(self.frame(submission)).await,
+                Seen::Delta(_) | Seen::Answer(..) | Seen::Failed(..) => {}
             }
         }
     }

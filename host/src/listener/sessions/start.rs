@@ -186,9 +186,15 @@ impl Sessions {
 
     /// Carries out a `start` request.
     pub(crate) async fn start(self: &Arc<Self>, frame: FrameId, start: Start, sender: &Sender) -> Answer {
-        match self.start_or_why_not(frame, start, sender).await {
-            Ok(answer) | Err(answer) => answer,
-        }
+        let (sessions, sender) = (Arc::clone(self), sender.clone());
+        // A task of its own: the asker's link may go at any moment, and a session that is half made without the lock on names would
+        // not be found by the same request when it comes again.
+        let starting = tokio::spawn(async move {
+            match sessions.start_or_why_not(frame, start, &sender).await {
+                Ok(answer) | Err(answer) => answer,
+            }
+        });
+        starting.await.unwrap_or_else(|error| Box::new(lost(&error).into()))
     }
 
     async fn start_or_why_not(
