@@ -26,7 +26,7 @@ async fn a_session_is_watched_and_steered_and_no_agent_steers_the_terminal() {
     let home = running().await;
     let _ = home.ok(["start", "one", "--harness", "aura"]);
     let _ = home.ok(["send", "one", "--wait", EVIL]);
-    let _ = home.run(["send", "one", "--wait", "run echo \u{1b}]0;owned\u{7}x"]);
+    let _ = home.run(["send", "one", "--wait", "read no-file\u{1b}]0;owned\u{7}x"]);
     let mut command = home.command(["attach", "one"]);
     command.env_remove("NO_COLOR");
     let mut terminal = Terminal::open(&command);
