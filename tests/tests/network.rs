@@ -10,6 +10,7 @@ use std::fs;
 use std::io::Write as _;
 use std::time::Duration;
 
+use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use shared::entry::{Event, Known};
 use shared::frame::{Frame, Hello, HelloMachine, ListenerBody, OpenerBody};
@@ -210,21 +211,21 @@ async fn a_start_whose_link_or_listener_goes_is_one_session_with_one_turn() {
     let device = Device::paired(&home, "phone").await.through(proxy.port());
     let mut sessions = 0;
     for moment in [Moment::AtOnce, Moment::Recorded, Moment::Logged] {
-        for kill in [false, true] {
-            let name = format!("{moment:?}-{kill}").to_lowercase();
+        for is_killed in [false, true] {
+            let name = format!("{moment:?}-{is_killed}").to_lowercase();
             let id = SubmissionId::random();
             let start = Start {
                 text: Some(format!("echo {name}")),
                 request: Some(id.clone()),
                 ..start(&home, &name)
             };
-            if kill {
-                let cell = std::cell::RefCell::new(&mut home);
+            if is_killed {
                 try_start(&device, &start, async || {
-                    moment.come(&cell.borrow(), sessions).await;
-                    cell.borrow_mut().kill_listener();
+                    moment.come(&home, sessions).await;
+                    kill(home.listener_pid(), Signal::SIGKILL).unwrap();
                 })
                 .await;
+                home.kill_listener();
                 home.listen().await;
             } else {
                 try_start(&device, &start, async || {
