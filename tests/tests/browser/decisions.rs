@@ -1,6 +1,6 @@
 //! Questions and approvals in the browser: shown whole, decided once by any device, explained when an answer comes too late.
 
-use serde_json::{Value, json};
+use serde_json::json;
 use shared::decision::{Decision, Matter};
 use shared::entry::{Input, Known};
 use shared::frame::OpenerBody;
@@ -165,7 +165,7 @@ async fn a_question_takes_a_choice_or_words_and_ends_with_its_turn() {
     page.wait_until_gone(&marked("questions")).await;
     page.wait_for_text(&marked("decision"), "Cancelled").await;
     let cancelled = home.log(session).iter().filter_map(known).any(|known| match known {
-        Known::Resolved(resolved) => json!(resolved.choice) == Value::from("cancelled"),
+        Known::Resolved(resolved) => json!(resolved.choice) == "cancelled",
         _ => false,
     });
     assert!(cancelled);
