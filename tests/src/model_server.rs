@@ -1,5 +1,5 @@
 //! A model server on this machine that real agents can talk to, scripted by words in the prompt: Anthropic's Messages API, and
-//! OpenAI's Responses in [`responses`].
+//! OpenAI's Responses in `responses`.
 //!
 //! | words in the last text of the person | answer |
 //! | --- | --- |
