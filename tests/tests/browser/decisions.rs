@@ -154,6 +154,9 @@ async fn a_question_takes_a_choice_or_words_and_ends_with_its_turn() {
     page.reload().await;
     page.wait_for(&marked("answer-text")).await;
     paste(&page, &marked("answer-text"), "neither of them").await;
+    // For a moment after a question came no press counts.
+    page.wait_for_script("an answer to count", "!document.querySelector('[data-test=answer]').disabled")
+        .await;
     page.press("Enter").await;
     page.wait_for_text(&marked("decision"), "neither of them").await;
     page.wait_until_gone(&marked("interrupt")).await;
