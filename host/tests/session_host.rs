@@ -209,7 +209,10 @@ impl Link {
 
     async fn flush(&mut self) {
         while let Some(message) = self.machine.next_message() {
-            self.socket.send(Message::Binary(message.into())).await.unwrap();
+            // A host that ends reads no more; what it has said is still there to be read.
+            if self.socket.send(Message::Binary(message.into())).await.is_err() {
+                return;
+            }
         }
     }
 

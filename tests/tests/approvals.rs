@@ -313,4 +313,9 @@ async fn a_person_at_a_terminal_decides_with_a_key() {
     let denial = Decision::Deny { text: Some("enough".to_owned()) };
     assert_eq!(attached.ask(OpenerBody::Answer(denial.answer(&asked))).await, TAKEN);
     terminal.shows("denied: enough  (phone)").await;
+    // An answer that comes too late is no turn.
+    terminal.press("y\r");
+    terminal.shows("that was decided already").await;
+    terminal.press("y\r");
+    terminal.shows("You said y").await;
 }

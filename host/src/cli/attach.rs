@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, IsTerminal};
 
 use clap::Args;
-use shared::entry::{Event, Known};
+use shared::entry::{Event, Input, Known};
 use shared::frame::{Frame, Interrupt, OpenerBody, Submission};
-use shared::ids::{FrameId, InputId, SubmissionId};
+use shared::ids::{FrameId, SubmissionId};
 use shared::kind::Open;
 use shared::record::Record;
 use shared::request::{Answer, Response};
@@ -17,7 +17,7 @@ use tokio::time::{Duration, Instant};
 use super::connect::{Here, Tries, ask_again};
 use super::error::CliError;
 use super::follow::{Follow, Seen};
-use super::inputs::{Inputs, choices, is_open, question, typed};
+use super::inputs::{Inputs, choices, is_key, is_open, question, typed};
 use super::render::Renderer;
 use super::{output, send};
 use crate::clock;
@@ -64,7 +64,7 @@ pub(super) async fn attach(
         inputs: Inputs::default(),
         prompted: None,
         answers: BTreeMap::new(),
-        slipped_until: None,
+        slipped: None,
     };
     view.follow(follow, options.no_follow).await
 }
@@ -80,15 +80,17 @@ struct View {
     /// What waits for a decision.
     inputs: Inputs,
     /// The input whose choices stand on the screen.
-    prompted: Option<InputId>,
+    prompted: Option<Input>,
     /// The answers that were sent and not answered, with the input that each decides.
     answers: BTreeMap<FrameId, Answer>,
-    /// A question went away by itself; what is typed before this was meant for it.
-    slipped_until: Option<Instant>,
+    /// A question that was decided without us, and when: what is typed soon after may be meant for it.
+    slipped: Option<(Input, Instant)>,
 }
 
 /// Nobody reads a new question and answers it within this time.
 const READING: Duration = Duration::from_millis(700);
+/// A line that would have been an answer is not taken for a turn within this time after its question went away.
+const LATE: Duration = Duration::from_secs(10);
 
 enum Typed {
     Line(String),
@@ -148,10 +150,18 @@ impl View {
 
     /// A line is an answer while something waits for one, and a turn otherwise.
     async fn typed(&mut self, line: String, follow: &Follow<'_>) {
-        let Some(input) = self.inputs.first().filter(|input| self.prompted == Some(input.input)) else {
+        let slipped = self.slipped.take();
+        let since = |at: Instant| Instant::now().duration_since(at);
+        let Some(input) = self.inputs.first().filter(|input| self.prompted.as_ref() == Some(*input)) else {
+            if slipped.is_some_and(|(before, at)| since(at) < LATE && is_key(&before, &line)) {
+                output::note(
+                    "(that was decided already, so nothing was sent; type it again to send it as a turn)",
+                );
+                return;
+            }
             return self.submit(line, follow).await;
         };
-        if self.slipped_until.take().is_some_and(|until| Instant::now() < until) {
+        if slipped.is_some_and(|(_, at)| since(at) < READING) {
             output::note("(the question changed while you typed, so nothing was answered: look again)");
             return;
         }
@@ -168,14 +178,13 @@ impl View {
     /// Says what can be typed, once for each input that comes to the front.
     fn prompt(&mut self) {
         let first = self.inputs.first();
-        let id = first.map(|input| input.input);
-        if id == self.prompted {
+        if first == self.prompted.as_ref() {
             return;
         }
-        if let Some(before) = self.prompted
-            && !self.answers.values().any(|answer| answer.input == before)
+        if let Some(before) = &self.prompted
+            && !self.answers.values().any(|answer| answer.input == before.input)
         {
-            self.slipped_until = Some(Instant::now() + READING);
+            self.slipped = Some((before.clone(), Instant::now()));
         }
         self.answers.retain(|_, answer| is_open(&self.inputs, answer.input));
         if let Some(input) = first
@@ -192,7 +201,7 @@ impl View {
             }
             output::note(format!("({}{more})", choices(input)));
         }
-        self.prompted = id;
+        self.prompted = first.cloned();
     }
 
     /// Says that nobody works in the session: its history does not tell (wire §5.2).

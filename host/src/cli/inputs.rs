@@ -137,6 +137,16 @@ pub(super) fn typed(input: &Input, text: &str) -> Option<Decision> {
     }
 }
 
+/// Whether a line is one of the short answers to that, which nobody would send as a turn.
+pub(super) fn is_key(input: &Input, text: &str) -> bool {
+    match typed(input, text) {
+        Some(
+            Decision::Allow | Decision::AllowSession | Decision::Deny { text: None } | Decision::Chosen(_),
+        ) => true,
+        Some(Decision::Deny { text: Some(_) } | Decision::Said(_)) | None => false,
+    }
+}
+
 fn verdict(confirm: &Confirm, text: &str) -> Option<Decision> {
     let (word, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
     let rest = rest.trim();
