@@ -56,6 +56,8 @@ async fn the_whole_job_is_done_with_the_keyboard_alone() {
     page.type_text("run touch x").await;
     page.press("Enter").await;
     page.wait_for(&marked("deny")).await;
+    // For a moment after a question came no press counts, and no Tab stops there.
+    page.wait_for_script("a decision to count", "!document.querySelector('[data-test=deny]').disabled").await;
     tab_to(&page, &marked("deny")).await;
     page.press("Enter").await;
     page.wait_for_text(&marked("decision"), "denied").await;
