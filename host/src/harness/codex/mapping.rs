@@ -284,6 +284,10 @@ impl Mapping {
         match method {
             "turn/started" if text(params, "threadId") == self.thread => {
                 let id = text(&params["turn"], "id").to_owned();
+                // One that was sent before the program says that the turn runs may have hit nothing.
+                if let Some(turn) = self.turn.as_mut().filter(|turn| turn.interrupt == Interrupt::Sent) {
+                    turn.interrupt = Interrupt::Wanted;
+                }
                 self.has_begun(&id, outputs);
             }
             "turn/completed" if text(params, "threadId") == self.thread => {
