@@ -1,0 +1,3 @@
+//! The automation contract of `aura`, API version 1: what unattended controllers rely on, offline and over HTTP.
+
+pub mod error;
