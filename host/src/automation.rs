@@ -1,3 +1,7 @@
 //! The automation contract of `aura`, API version 1: what unattended controllers rely on, offline and over HTTP.
 
+pub mod book;
 pub mod error;
+pub mod event;
+pub mod journal;
+pub mod run;

@@ -17,6 +17,7 @@ mod writer;
 pub use crate::files::Liveness;
 pub use index::{Mark, Select};
 pub use reader::{Cursor, Line, Reader, Through};
+pub(crate) use scan::{Found, Scanner};
 pub use writer::{Opened, Writer};
 
 /// The longest line, in bytes without `\n`: an entry that a frame can carry (wire §2).

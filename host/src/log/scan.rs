@@ -13,7 +13,7 @@ const KEPT: usize = 256 * 1024;
 
 /// One line, as it was found.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Found<'a> {
+pub(crate) enum Found<'a> {
     /// A line within the limit, without its `\n`.
     Line(&'a [u8]),
     /// A line over the limit, with its length in bytes without `\n`.
@@ -22,7 +22,7 @@ pub(super) enum Found<'a> {
 
 impl Found<'_> {
     /// The bytes that the line takes in the file, with its `\n`.
-    pub(super) fn taken(&self) -> u64 {
+    pub(crate) fn taken(&self) -> u64 {
         let length = match self {
             Found::Line(bytes) => bytes.len() as u64,
             Found::TooLong(length) => *length,
@@ -33,24 +33,24 @@ impl Found<'_> {
 
 /// A walk over the lines between two offsets.
 #[derive(Debug)]
-pub(super) struct Scanner {
+pub(crate) struct Scanner {
     reader: BufReader<Section>,
     line: Vec<u8>,
 }
 
 impl Scanner {
     /// Begins at `offset`, where a line begins, and sees nothing at or after `end`.
-    pub(super) fn new(file: File, offset: u64, end: u64) -> Self {
+    pub(crate) fn new(file: File, offset: u64, end: u64) -> Self {
         Self { reader: BufReader::with_capacity(CHUNK, Section { file, offset, end }), line: Vec::new() }
     }
 
     /// Allows to go on until `end`. What lies behind the old end was not read ahead: it may have been another text then.
-    pub(super) fn allow(&mut self, end: u64) {
+    pub(crate) fn allow(&mut self, end: u64) {
         self.reader.get_mut().end = end;
     }
 
     /// The next line that has its `\n`; `None` where there is no more.
-    pub(super) fn next(&mut self) -> std::io::Result<Option<Found<'_>>> {
+    pub(crate) fn next(&mut self) -> std::io::Result<Option<Found<'_>>> {
         if self.line.capacity() > KEPT {
             self.line = Vec::new();
         }
@@ -69,7 +69,7 @@ impl Scanner {
     }
 
     /// Passes over one complete line without loading it; false where there is no more.
-    pub(super) fn skip(&mut self) -> std::io::Result<bool> {
+    pub(crate) fn skip(&mut self) -> std::io::Result<bool> {
         Ok(self.reader.skip_until(b'\n')? > 0)
     }
 
