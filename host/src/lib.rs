@@ -4,6 +4,7 @@
     allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that panics has failed, as it should")
 )]
 
+pub mod aura;
 pub mod automation;
 pub mod cli;
 pub mod client;

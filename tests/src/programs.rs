@@ -14,13 +14,26 @@ const CODEX: &str = "0.171.0";
 /// When it was not built.
 #[must_use]
 pub fn aude() -> PathBuf {
+    own("AUDE_BIN", "aude")
+}
+
+/// The program `aura`.
+///
+/// # Panics
+/// When it was not built.
+#[must_use]
+pub fn aura() -> PathBuf {
+    own("AURA_BIN", "aura")
+}
+
+fn own(variable: &str, program: &str) -> PathBuf {
     // Benchmarks are compiled as releases are, and measure the program that is.
     let (profile, remedy) = if cfg!(debug_assertions) {
         ("debug", "run `cargo build -p host --bins` first")
     } else {
         ("release", "run `cargo build --release -p host --bins` first")
     };
-    found("AUDE_BIN", workspace().join("target").join(profile).join("aude"), remedy)
+    found(variable, workspace().join("target").join(profile).join(program), remedy)
 }
 
 /// The real Claude Code program.

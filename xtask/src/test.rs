@@ -61,6 +61,7 @@ pub(crate) fn bench(arguments: &[String]) -> Result<(), Failure> {
     command::run(build.args(["--release", "--bins", "--benches"]).args(MEASURED), MEND)?;
     let mut bench = cargo("bench");
     bench.args(MEASURED).args(arguments).env("AUDE_BIN", workspace::target()?.join("release/aude"));
+    bench.env("AURA_BIN", workspace::target()?.join("release/aura"));
     command::run(&mut bench, MEND)
 }
 
@@ -101,6 +102,7 @@ fn runner(tools: &TestTools, filters: &[String]) -> Result<Command, Failure> {
     };
     runner
         .env("AUDE_BIN", workspace::target()?.join("debug/aude"))
+        .env("AURA_BIN", workspace::target()?.join("debug/aura"))
         .env("AUDE_WEB_DIST", workspace::web_dist())
         .env("AUDE_CHROMIUM", &tools.chromium)
         .envs(tools.agents.iter().map(|(variable, program)| (variable, program)));
