@@ -2,13 +2,14 @@
 
 use std::process::ExitCode;
 
-use clap::Parser;
 use clap::error::ErrorKind;
+use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::automation::error::{AutomationError, Code};
 
 mod output;
 mod root;
+mod session;
 
 pub use root::Root;
 
@@ -19,6 +20,14 @@ pub use root::Root;
 struct Arguments {
     #[command(flatten)]
     root: Root,
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Look at stored sessions, copy them in and out, fork and freeze them
+    Session(session::Session),
 }
 
 /// Runs the command line and gives its exit code.
@@ -34,16 +43,15 @@ pub fn main() -> ExitCode {
         }
         Err(wrong) => wrong.exit(),
     };
-    match arguments.root.write_home() {
-        Ok(home) => output::line(&format!("sessions are in {}", home.join("sessions").display())),
-        Err(error) => output::failed(&error, output::Form::Text),
+    match arguments.command {
+        Some(Command::Session(session)) => session.run(&arguments.root),
+        None => output::line(&Arguments::command().render_help().to_string()),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory as _;
 
     #[test]
     fn the_command_line_is_consistent() {

@@ -5,3 +5,7 @@ pub mod error;
 pub mod event;
 pub mod journal;
 pub mod run;
+pub mod store;
+
+#[cfg(windows)]
+compile_error!("aura keeps its promises about files on Linux and macOS only");

@@ -76,6 +76,12 @@ impl Default for Conversation {
 }
 
 impl Conversation {
+    /// A conversation that was kept elsewhere.
+    #[must_use]
+    pub fn resumed(id: String, messages: Vec<Message>) -> Self {
+        Self { version: VERSION, id, messages: Arc::new(messages) }
+    }
+
     /// Its id, by which it is resumed.
     #[must_use]
     pub fn id(&self) -> &str {
