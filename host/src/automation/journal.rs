@@ -158,7 +158,7 @@ impl Journal {
         let (mut places, mut end) = (Vec::new(), 0);
         let mut scanner = Scanner::new(file.try_clone().map_err(files::system("open", path))?, 0, length);
         while let Some(line) = scanner.next().map_err(files::system("read", path))? {
-            if found.seq % STRIDE == 0 {
+            if found.seq.is_multiple_of(STRIDE) {
                 places.push(end);
             }
             let read = match line {
