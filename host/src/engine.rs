@@ -4,6 +4,7 @@
 
 use std::path::PathBuf;
 
+use serde_json::Value;
 use shared::decision::Matter;
 use shared::entry::{Assistant, Notice, Plan, Thinking, Tool, ToolClass, ToolResult, Usage};
 use shared::frame::DeltaKind;
@@ -11,6 +12,7 @@ use shared::ids::{InputId, PartId};
 
 pub mod conversation;
 mod desk;
+pub mod keeper;
 pub mod policy;
 pub mod provider;
 mod stop;
@@ -19,6 +21,7 @@ mod turn;
 pub mod workspace;
 
 pub use desk::Desk;
+pub use keeper::{Keeper, SaveError, Saved};
 pub use stop::{Stop, Stopper, stop_pair};
 pub use turn::{Engine, Failure, TurnOutcome};
 
@@ -37,16 +40,25 @@ pub enum EngineEvent {
         /// The text.
         text: String,
     },
+    /// The turn's message is part of the conversation, and saved.
+    Began {
+        /// Its id.
+        message: PartId,
+        /// Its text.
+        text: String,
+    },
     /// A thought.
     Thinking(Thinking),
     /// A message of the model that is complete and part of the conversation.
     Assistant(Assistant),
     /// What had come of a message when it was stopped or failed: for people, it is not part of the conversation.
     Abandoned(Assistant),
+    /// A model call is over: what it answered, told once for each, also where it has no text; its tool calls begin after this.
+    Answered(Answered),
     /// A tool call; exactly one [`EngineEvent::ToolFinished`] follows.
     ToolStarted(Tool),
     /// Its result.
-    ToolFinished(ToolResult),
+    ToolFinished(Finished),
     /// A call waits for a person; the decision is handed in at the [`Desk`].
     Asked(Box<Question>),
     /// The plan, whole.
@@ -55,6 +67,45 @@ pub enum EngineEvent {
     Usage(Usage),
     /// Something a person should know.
     Notice(Notice),
+    /// The conversation was saved with the tool results of a model call.
+    Saved(Saved),
+}
+
+/// What a model call gave.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Answered {
+    /// The id of the message.
+    pub message: PartId,
+    /// Its text, which may be empty.
+    pub text: String,
+    /// The tools that it calls, in order.
+    pub calls: Vec<Called>,
+    /// The model call of the turn, from 1.
+    pub iteration: u32,
+    /// Its tokens, where the provider counted them.
+    pub usage: Option<Usage>,
+}
+
+/// A tool call without its result.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Called {
+    /// The id of the call.
+    pub call: PartId,
+    /// The tool.
+    pub name: String,
+    /// What it is given.
+    pub input: Value,
+}
+
+/// How a tool call ended.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Finished {
+    /// The tool.
+    pub name: String,
+    /// The text that enters the conversation.
+    pub told: String,
+    /// What people see.
+    pub result: ToolResult,
 }
 
 /// What a person has to decide.

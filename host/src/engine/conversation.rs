@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use sha2::{Digest as _, Sha256};
 use shared::entry::ResultStatus;
 use shared::ids::PartId;
 use shared::kind::Open;
 
+use super::keeper::{Keeper, SaveError, Saved};
 use crate::files::{self, FilesError};
 
 /// The name of the file in the session's directory.
@@ -94,6 +96,16 @@ impl Conversation {
         Arc::clone(&self.messages)
     }
 
+    /// How many messages there are, each tool result counted as one.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        let count = self.messages.iter().map(|message| match message {
+            Message::User { .. } => 1,
+            Message::Assistant { calls, .. } => calls.len() + 1,
+        });
+        u64::try_from(count.sum::<usize>()).unwrap_or(u64::MAX)
+    }
+
     /// Adds a message.
     pub fn push(&mut self, message: Message) {
         Arc::make_mut(&mut self.messages).push(message);
@@ -158,17 +170,6 @@ impl Store {
         }
     }
 
-    /// Replaces the file as a whole; durable on return.
-    ///
-    /// # Errors
-    /// [`FilesError`] where it cannot be written; then the old one stands.
-    pub fn save(&self, conversation: &Conversation) -> Result<(), FilesError> {
-        let text = serde_json::to_vec(conversation)
-            .map_err(std::io::Error::other)
-            .map_err(files::system("write", &self.path))?;
-        files::write_private(&self.path, &text)
-    }
-
     fn anew(&self, why: Option<&str>) -> Result<Opened, FilesError> {
         let aside = self.path.with_file_name(format!("conversation.{}.aside", uuid::Uuid::new_v4().simple()));
         std::fs::rename(&self.path, &aside).map_err(files::system("move aside", &self.path))?;
@@ -179,6 +180,18 @@ impl Store {
             )
         });
         Ok(Opened { conversation: Conversation::default(), notice })
+    }
+}
+
+/// The file is replaced as a whole.
+impl Keeper for Store {
+    fn save(&self, conversation: &Conversation) -> Result<Saved, SaveError> {
+        let text = serde_json::to_vec(conversation)
+            .map_err(std::io::Error::other)
+            .map_err(files::system("write", &self.path))?;
+        files::write_private(&self.path, &text)?;
+        let revision = data_encoding::HEXLOWER.encode(&Sha256::digest(&text));
+        Ok(Saved { revision, messages: conversation.count(), changed: true })
     }
 }
 
@@ -214,7 +227,9 @@ mod tests {
     fn what_was_saved_is_resumed_by_its_id() {
         let (_directory, store) = store();
         let conversation = spoken();
-        store.save(&conversation).unwrap();
+        let saved = store.save(&conversation).unwrap();
+        let kept = data_encoding::HEXLOWER.encode(&Sha256::digest(std::fs::read(&store.path).unwrap()));
+        assert_eq!(saved, Saved { revision: kept, messages: 3, changed: true });
         let opened = store.open(Some(conversation.id())).unwrap();
         assert_eq!(opened.conversation, conversation);
         assert_eq!(opened.notice, None);

@@ -12,13 +12,13 @@ use shared::ids::{InputId, PartId};
 use shared::limits;
 use tokio::sync::{mpsc, oneshot};
 
-use super::conversation::{AnsweredCall, Conversation, Message, Store};
+use super::conversation::{AnsweredCall, Conversation, Message};
+use super::keeper::{Keeper, SaveError, Saved};
 use super::policy::{self, Judgement, Permitted, Wish};
 use super::provider::{Fault, ModelError, ModelEvent, ModelRequest, Provider};
 use super::tools::{Action, Outcome, Running, Tools};
-use super::{Desk, EngineEvent, Question, Stop};
+use super::{Answered, Called, Desk, EngineEvent, Finished, Question, Stop};
 use crate::config::Permissions;
-use crate::files::FilesError;
 use crate::text;
 
 mod draft;
@@ -40,7 +40,7 @@ pub struct Engine {
     /// What was said so far.
     pub conversation: Conversation,
     /// Where it is kept.
-    pub store: Store,
+    pub keeper: Arc<dyn Keeper>,
     /// Where decisions of people are handed in.
     pub desk: Desk,
 }
@@ -67,7 +67,7 @@ pub enum Failure {
     MaxSteps(u32),
     /// The conversation cannot be saved.
     #[error("the conversation cannot be saved: {0}")]
-    Save(#[from] FilesError),
+    Save(#[from] SaveError),
 }
 
 /// Why a turn goes no further.
@@ -85,19 +85,22 @@ impl Engine {
         stop: Stop,
     ) -> TurnOutcome {
         let front = Front { events: events.clone(), stop };
-        self.conversation.push(Message::User { message: PartId::random(), text: said });
-        match self.steps(&front).await {
+        match self.steps(said, &front).await {
             Ok(()) => TurnOutcome::Completed,
             Err(Halt::Failed(failure)) => TurnOutcome::Failed(failure),
             Err(Halt::Stopped) => TurnOutcome::Interrupted,
         }
     }
 
-    async fn steps(&mut self, front: &Front) -> Result<(), Halt> {
+    async fn steps(&mut self, said: String, front: &Front) -> Result<(), Halt> {
+        let message = PartId::random();
+        self.conversation.push(Message::User { message: message.clone(), text: said.clone() });
         self.save().await?;
-        for _ in 0..self.max_steps {
-            let answer = self.answer(front).await?;
+        front.tell(EngineEvent::Began { message, text: said }).await;
+        for iteration in 1..=self.max_steps {
+            let (answer, usage) = self.answer(front).await?;
             let is_last = answer.calls.is_empty();
+            front.tell(EngineEvent::Answered(answered(&answer, iteration, usage))).await;
             let calls = self.run_calls(answer.calls, front).await;
             self.conversation.push(Message::Assistant {
                 message: answer.message,
@@ -105,10 +108,11 @@ impl Engine {
                 thinking: answer.thinking,
                 calls,
             });
-            self.save().await?;
+            let saved = self.save().await?;
             if is_last {
                 return Ok(());
             }
+            front.tell(EngineEvent::Saved(saved)).await;
             if front.stop.is_stopped() {
                 return Err(Halt::Stopped);
             }
@@ -117,7 +121,7 @@ impl Engine {
     }
 
     /// One model call to its end.
-    async fn answer(&self, front: &Front) -> Result<draft::Answer, Halt> {
+    async fn answer(&self, front: &Front) -> Result<(draft::Answer, Option<Usage>), Halt> {
         let mut stream = self.provider.call(ModelRequest {
             model: self.model.clone(),
             messages: self.conversation.messages(),
@@ -156,8 +160,8 @@ impl Engine {
                 }
                 Some(ModelEvent::Done) => {
                     let answer = draft.finish(front).await;
-                    front.usage(usage).await;
-                    return Ok(answer);
+                    front.usage(usage.clone()).await;
+                    return Ok((answer, usage));
                 }
                 Some(ModelEvent::Failed(error)) => error,
                 None => ModelError {
@@ -204,16 +208,16 @@ impl Engine {
         while let Some((index, call, outcome)) = running.next().await {
             let told = told(&outcome);
             let status = outcome.status;
-            front
-                .tell(EngineEvent::ToolFinished(ToolResult {
-                    call: call.call.clone(),
-                    status: status.into(),
-                    text: outcome.text,
-                    diff: outcome.diff,
-                    exit: outcome.exit,
-                    truncated: outcome.truncated,
-                }))
-                .await;
+            let result = ToolResult {
+                call: call.call.clone(),
+                status: status.into(),
+                text: outcome.text,
+                diff: outcome.diff,
+                exit: outcome.exit,
+                truncated: outcome.truncated,
+            };
+            let finished = Finished { name: call.name.clone(), told: told.clone(), result };
+            front.tell(EngineEvent::ToolFinished(finished)).await;
             if let Some(place) = answered.get_mut(index) {
                 *place = Some(AnsweredCall {
                     call: call.call,
@@ -268,15 +272,27 @@ impl Engine {
     }
 
     /// Saves the conversation; it is durable on return.
-    async fn save(&self) -> Result<(), Halt> {
-        let (store, conversation) = (self.store.clone(), self.conversation.clone());
-        let saved = tokio::task::spawn_blocking(move || store.save(&conversation)).await;
+    async fn save(&self) -> Result<Saved, Halt> {
+        let (keeper, conversation) = (Arc::clone(&self.keeper), self.conversation.clone());
+        let saved = tokio::task::spawn_blocking(move || keeper.save(&conversation)).await;
         match saved {
-            Ok(Ok(())) => Ok(()),
+            Ok(Ok(saved)) => Ok(saved),
             Ok(Err(error)) => Err(Halt::Failed(error.into())),
             // The runtime ends; so does everything else.
             Err(_) => Err(Halt::Stopped),
         }
+    }
+}
+
+fn answered(answer: &draft::Answer, iteration: u32, usage: Option<Usage>) -> Answered {
+    let called =
+        |call: &Call| Called { call: call.call.clone(), name: call.name.clone(), input: call.input.clone() };
+    Answered {
+        message: answer.message.clone(),
+        text: answer.text.clone(),
+        calls: answer.calls.iter().map(called).collect(),
+        iteration,
+        usage,
     }
 }
 

@@ -83,7 +83,7 @@ fn assemble(opening: Opening) -> Result<(Engine, Option<String>), OpenError> {
         permissions: opening.permissions,
         max_steps: MAX_STEPS,
         conversation: opened.conversation,
-        store,
+        keeper: Arc::new(store),
         desk: Desk::default(),
     };
     Ok((engine, opened.notice))
@@ -132,7 +132,9 @@ async fn turn(
     let (told, mut heard) = mpsc::channel(EVENTS);
     let pass_on = async {
         while let Some(event) = heard.recv().await {
-            let _ = events.send(agent_event(event)).await;
+            if let Some(event) = agent_event(event) {
+                let _ = events.send(event).await;
+            }
         }
     };
     let run = async {
@@ -180,20 +182,22 @@ async fn say(events: &mpsc::Sender<AgentEvent>, level: Level, text: String) {
     let _ = events.send(AgentEvent::Said(Said::Notice(notice))).await;
 }
 
-fn agent_event(event: EngineEvent) -> AgentEvent {
-    match event {
+/// What a session host hears of it; the rest is for controllers.
+fn agent_event(event: EngineEvent) -> Option<AgentEvent> {
+    Some(match event {
         EngineEvent::Delta { message, kind, text } => AgentEvent::Delta { message, kind, text },
         EngineEvent::Thinking(thinking) => AgentEvent::Said(Said::Thinking(thinking)),
         EngineEvent::Assistant(assistant) | EngineEvent::Abandoned(assistant) => {
             AgentEvent::Said(Said::Assistant(assistant))
         }
         EngineEvent::ToolStarted(tool) => AgentEvent::Said(Said::Tool(tool)),
-        EngineEvent::ToolFinished(result) => AgentEvent::Said(Said::Result(result)),
+        EngineEvent::ToolFinished(result) => AgentEvent::Said(Said::Result(result.result)),
         EngineEvent::Asked(question) => AgentEvent::Asked(Box::new(asked(*question))),
         EngineEvent::Plan(plan) => AgentEvent::Said(Said::Plan(plan)),
         EngineEvent::Usage(usage) => AgentEvent::Said(Said::Usage(usage)),
         EngineEvent::Notice(notice) => AgentEvent::Said(Said::Notice(notice)),
-    }
+        EngineEvent::Began { .. } | EngineEvent::Answered(_) | EngineEvent::Saved(_) => return None,
+    })
 }
 
 fn asked(question: Question) -> Asked {

@@ -5,12 +5,13 @@ use std::path::Path;
 use shared::ids::HostId;
 
 use super::*;
+use crate::engine::conversation::Store;
 use crate::engine::provider::script::{Script, ScriptProvider};
 use crate::engine::workspace::Workspace;
 use crate::engine::{MAX_STEPS, Stopper, stop_pair};
 
 struct World {
-    _directory: tempfile::TempDir,
+    directory: tempfile::TempDir,
     engine: Engine,
 }
 
@@ -28,10 +29,10 @@ fn world(script: &str) -> World {
         permissions: Permissions::Edits,
         max_steps: MAX_STEPS,
         conversation: Conversation::default(),
-        store: Store::beside(directory.path()),
+        keeper: Arc::new(Store::beside(directory.path())),
         desk: Desk::default(),
     };
-    World { _directory: directory, engine }
+    World { directory, engine }
 }
 
 /// Runs a turn; `watch` sees each event and may stop it.
@@ -59,9 +60,18 @@ async fn turn(
     (outcome, seen)
 }
 
+/// The last thing that people were told; what is for controllers is left out.
+fn last(events: &[EngineEvent]) -> Option<&EngineEvent> {
+    let is_for_controllers = |event: &&EngineEvent| {
+        matches!(event, EngineEvent::Began { .. } | EngineEvent::Answered(_) | EngineEvent::Saved(_))
+    };
+    events.iter().rfind(|event| !is_for_controllers(event))
+}
+
 /// What stands in the file, which must be what the engine holds.
 fn saved(world: &World) -> Vec<Message> {
-    let opened = world.engine.store.open(Some(world.engine.conversation.id())).unwrap();
+    let store = Store::beside(world.directory.path());
+    let opened = store.open(Some(world.engine.conversation.id())).unwrap();
     assert_eq!(opened.notice, None);
     assert_eq!(opened.conversation, world.engine.conversation);
     opened.conversation.messages().to_vec()
@@ -71,7 +81,7 @@ fn results(events: &[EngineEvent]) -> Vec<&str> {
     events
         .iter()
         .filter_map(|event| match event {
-            EngineEvent::ToolFinished(result) => Some(result.text.as_str()),
+            EngineEvent::ToolFinished(result) => Some(result.result.text.as_str()),
             EngineEvent::Delta { .. }
             | EngineEvent::Thinking(_)
             | EngineEvent::Assistant(_)
@@ -80,6 +90,9 @@ fn results(events: &[EngineEvent]) -> Vec<&str> {
             | EngineEvent::Asked(_)
             | EngineEvent::Plan(_)
             | EngineEvent::Usage(_)
+            | EngineEvent::Began { .. }
+            | EngineEvent::Answered(_)
+            | EngineEvent::Saved(_)
             | EngineEvent::Notice(_) => None,
         })
         .collect()
@@ -109,6 +122,9 @@ async fn tools_run_until_the_model_calls_none() {
             EngineEvent::ToolStarted(_) => "started",
             EngineEvent::ToolFinished(_) => "finished",
             EngineEvent::Usage(_) => "usage",
+            EngineEvent::Began { .. } => "began",
+            EngineEvent::Answered(_) => "answered",
+            EngineEvent::Saved(_) => "saved",
             EngineEvent::Delta { .. }
             | EngineEvent::Abandoned(_)
             | EngineEvent::Asked(_)
@@ -118,8 +134,27 @@ async fn tools_run_until_the_model_calls_none() {
         .collect();
     assert_eq!(
         kinds,
-        ["thinking", "assistant", "started", "started", "finished", "finished", "assistant", "usage"]
+        [
+            "began",
+            "thinking",
+            "assistant",
+            "answered",
+            "started",
+            "started",
+            "finished",
+            "finished",
+            "saved",
+            "assistant",
+            "usage",
+            "answered"
+        ]
     );
+    let iterations: Vec<_> = events
+        .iter()
+        .filter_map(|event| if let EngineEvent::Answered(answered) = event { Some(answered) } else { None })
+        .map(|answered| (answered.iteration, answered.calls.len(), answered.usage.is_some()))
+        .collect();
+    assert_eq!(iterations, [(1, 2, false), (2, 0, true)]);
     let messages = saved(&world);
     let [Message::User { .. }, Message::Assistant { thinking, calls, .. }, Message::Assistant { text, .. }] =
         messages.as_slice()
@@ -179,7 +214,7 @@ async fn a_stopped_answer_is_shown_and_not_remembered() {
     })
     .await;
     assert!(matches!(outcome, TurnOutcome::Interrupted));
-    assert!(matches!(events.last(), Some(EngineEvent::Abandoned(half)) if half.text == "half"));
+    assert!(matches!(last(&events), Some(EngineEvent::Abandoned(half)) if half.text == "half"));
     assert!(matches!(saved(&world).as_slice(), [Message::User { .. }]));
 }
 
@@ -213,7 +248,7 @@ async fn a_broken_connection_and_a_used_up_script_fail_the_turn() {
     let (outcome, events) = turn(&mut world, "go", |_, _| {}).await;
     let TurnOutcome::Failed(Failure::Provider(error)) = outcome else { panic!("{outcome:?}") };
     assert_eq!(error.fault, Fault::Network);
-    assert!(matches!(events.last(), Some(EngineEvent::Abandoned(_))));
+    assert!(matches!(last(&events), Some(EngineEvent::Abandoned(_))));
     let (outcome, _) = turn(&mut world, "go", |_, _| {}).await;
     let TurnOutcome::Failed(Failure::Provider(error)) = outcome else { panic!("{outcome:?}") };
     assert_eq!(error.fault, Fault::Internal);
@@ -222,7 +257,7 @@ async fn a_broken_connection_and_a_used_up_script_fail_the_turn() {
 #[tokio::test(start_paused = true)]
 async fn a_conversation_that_cannot_be_saved_fails_the_turn() {
     let mut world = world("[[step]]\ntext = \"x\"");
-    world.engine.store = Store::beside(Path::new("/nowhere"));
+    world.engine.keeper = Arc::new(Store::beside(Path::new("/nowhere")));
     let (outcome, events) = turn(&mut world, "go", |_, _| {}).await;
     assert!(matches!(outcome, TurnOutcome::Failed(Failure::Save(_))));
     assert_eq!(events, []);
@@ -235,7 +270,7 @@ async fn what_a_model_says_is_bounded_and_clean() {
         "chunk = 100000\n[[step]]\nparts = [{{ text = \"a\\u001b[3\" }}, {{ text = \"1mb\" }}]\n[[step]]\ntext = \"{large}\""
     ));
     let (_, events) = turn(&mut world, "go", |_, _| {}).await;
-    assert!(matches!(events.last(), Some(EngineEvent::Assistant(said)) if said.text == "ab"));
+    assert!(matches!(last(&events), Some(EngineEvent::Assistant(said)) if said.text == "ab"));
     let mut live = 0;
     let (_, events) = turn(&mut world, "go", |event, _| {
         if let EngineEvent::Delta { text, .. } = event {
@@ -245,7 +280,7 @@ async fn what_a_model_says_is_bounded_and_clean() {
     })
     .await;
     assert!(
-        matches!(events.last(), Some(EngineEvent::Assistant(said)) if said.text.len() == limits::MESSAGE_BYTES)
+        matches!(last(&events), Some(EngineEvent::Assistant(said)) if said.text.len() == limits::MESSAGE_BYTES)
     );
     assert_eq!(live, limits::MESSAGE_BYTES);
 }
