@@ -9,12 +9,14 @@
     )
 )]
 
+pub mod attention;
 pub mod channel;
 pub mod decision;
 pub mod entry;
 pub mod failure;
 pub mod fingerprint;
 pub mod fold;
+pub mod follow;
 pub mod frame;
 pub mod gate;
 pub mod ids;
@@ -23,6 +25,7 @@ pub mod kind;
 pub mod limits;
 pub mod line;
 pub mod link;
+pub mod markdown;
 pub mod name;
 pub mod pairing;
 pub mod record;

@@ -74,6 +74,12 @@ fn shared_reads_no_clock_and_does_no_input_or_output() {
 }
 
 #[test]
+fn the_page_holds_no_test_that_nothing_would_run() {
+    // It is compiled for the browser alone; what can be tried without one belongs to `shared`.
+    assert_eq!(offenders("web/src", &[concat!("#[", "test]"), "cfg(test)"], &[]), Vec::<PathBuf>::new());
+}
+
+#[test]
 fn files_are_small_finished_and_know_no_machine() {
     // Written in two parts, so that this file does not find itself.
     let unfinished = [concat!("todo", "!("), concat!("unimplemented", "!("), concat!("FIX", "ME")];

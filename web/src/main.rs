@@ -13,7 +13,6 @@ mod browser;
 mod components;
 mod i18n;
 mod link;
-mod markdown;
 mod pages;
 mod state;
 mod store;

@@ -7,7 +7,7 @@ use wasm_bindgen_futures::spawn_local;
 
 use crate::browser;
 use crate::i18n::t;
-use crate::markdown::{Block, Inline, Point, Target, read};
+use shared::markdown::{Block, Inline, Point, Target, read};
 
 /// A text in Markdown.
 #[component]

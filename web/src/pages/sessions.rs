@@ -1,26 +1,21 @@
 //! The list of sessions.
 
 use leptos::prelude::*;
+use shared::attention::in_order;
 use shared::ids::SessionId;
 use shared::record::Record;
 
 use crate::components::icon::{Icon, Shape};
 use crate::components::state_chip::StateChip;
 use crate::i18n::t;
-use crate::markdown::words;
 use crate::state::{App, Connection, Route};
+use shared::markdown::words;
 
-/// Every session of the machine, those with news first.
+/// Every session of the machine, those that need a person first.
 #[component]
 pub(crate) fn SessionList() -> impl IntoView {
     let app = expect_context::<App>();
-    let ids = Memo::new(move |_| {
-        app.records.with(|records| {
-            let mut all: Vec<&Record> = records.values().collect();
-            all.sort_by(|a, b| b.updated.cmp(&a.updated).then(a.id.cmp(&b.id)));
-            all.into_iter().map(|record| record.id).collect::<Vec<_>>()
-        })
-    });
+    let ids = Memo::new(move |_| app.records.with(|records| in_order(records.values())));
     view! {
         <div class="side-head">
             <h2>{t().sessions()}</h2>

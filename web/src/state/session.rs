@@ -1,7 +1,6 @@
 //! One session that is shown: its record, its transcript as a window of rows, and what is being written.
 
 mod answers;
-mod follow;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,6 +8,7 @@ use std::time::Duration;
 use leptos::prelude::*;
 use shared::entry::{Entry, Event, Known, Origin};
 use shared::failure::FailureCode;
+use shared::follow::follow;
 use shared::frame::{Delta, Frame, Hello, HelloSession, ListenerBody, Presence, Welcome, WelcomeSession};
 use shared::ids::{InputId, LogId, SessionId, SubmissionId};
 use shared::kind::Open;
@@ -25,7 +25,6 @@ use crate::i18n::t;
 use crate::link::{Dial, Link, LinkEvent};
 use crate::store::{OutgoingState, Place};
 pub(crate) use answers::{AnswerState, Asked};
-use follow::follow;
 
 /// Rows that are shown at first, and that are added when a person asks for earlier ones.
 const PAGE: usize = 150;

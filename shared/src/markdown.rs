@@ -7,7 +7,7 @@ const DEPTH: usize = 24;
 
 /// A block.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) enum Block {
+pub enum Block {
     /// A paragraph.
     Paragraph(Vec<Inline>),
     /// The text of an item of a tight list.
@@ -28,16 +28,16 @@ pub(crate) enum Block {
 
 /// An item of a list.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Point {
+pub struct Point {
     /// Whether it is ticked, for an item of a task list.
-    pub(crate) ticked: Option<bool>,
+    pub ticked: Option<bool>,
     /// What it holds.
-    pub(crate) blocks: Vec<Block>,
+    pub blocks: Vec<Block>,
 }
 
 /// A part of a line.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) enum Inline {
+pub enum Inline {
     /// Text.
     Text(String),
     /// Code.
@@ -58,7 +58,7 @@ pub(crate) enum Inline {
 
 /// Where a link leads.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) enum Target {
+pub enum Target {
     /// To an address that a person may follow, and what of it is shown.
     Address {
         /// The whole address.
@@ -91,7 +91,7 @@ impl Target {
 }
 
 /// The blocks of a text.
-pub(crate) fn read(text: &str) -> Vec<Block> {
+pub fn read(text: &str) -> Vec<Block> {
     let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
     let mut builder = Builder { stack: vec![Open::new(Container::Document)] };
     for event in Parser::new_ext(text, options) {
@@ -337,7 +337,7 @@ fn plain(inlines: &[Inline]) -> String {
 }
 
 /// The words of a text without its marks, for one line.
-pub(crate) fn words(text: &str) -> String {
+pub fn words(text: &str) -> String {
     fn of(blocks: &[Block], words: &mut Vec<String>) {
         for block in blocks {
             match block {
@@ -440,7 +440,12 @@ mod tests {
                 Block::List(_, points) => {
                     1 + points.iter().map(|point| depth(&point.blocks)).max().unwrap_or(0)
                 }
-                _ => 1,
+                Block::Paragraph(_)
+                | Block::Plain(_)
+                | Block::Heading(..)
+                | Block::Code(..)
+                | Block::Table(..)
+                | Block::Rule => 1,
             };
             blocks.iter().map(of).max().unwrap_or(0)
         }
