@@ -9,6 +9,7 @@
 )]
 
 pub mod agent;
+pub mod aura;
 pub mod device;
 pub mod home;
 pub mod model_server;
