@@ -9,7 +9,7 @@ use crate::entry::{Entry, Origin};
 use crate::failure::Failure;
 use crate::ids::{FrameId, HostId, LogId, PartId, SessionId, SubmissionId};
 use crate::json::{self, integer, present, present_budget, present_integer};
-use crate::kind::{Empty, Kind, Kinds, Open, kinds};
+use crate::kind::{Kind, Kinds, Open, kinds};
 use crate::line::{EncodedLine, LineError};
 use crate::pairing::OfferedCode;
 use crate::record::Record;
@@ -103,7 +103,7 @@ pub enum Hello {
     /// A session host.
     Host(HelloHost),
     /// Pairing, revoking, tunnel.
-    Home(Empty),
+    Home(HelloHome),
 }
 
 kinds!(Hello: "machine" "session" "host" "home");
@@ -147,6 +147,18 @@ pub struct HelloHost {
     /// The host run that this one replaces.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     pub replaces: Option<HostId>,
+    /// A pairing code has no place here, as in [`HelloSession::code`].
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    pub code: Option<OfferedCode>,
+}
+
+/// The fields of `hello.home`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct HelloHome {
+    /// A pairing code has no place here, as in [`HelloSession::code`].
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    pub code: Option<OfferedCode>,
 }
 
 /// The answer to `hello`, with the same one field.

@@ -11,9 +11,8 @@ use data_encoding::HEXLOWER;
 use serde_json::Value;
 use shared::channel::{Admission, StaticKey};
 use shared::fingerprint::{Fingerprint, LowOrder, PublicKey};
-use shared::frame::{Frame, Hello, ListenerBody, Welcome};
+use shared::frame::{Frame, Hello, HelloHome, ListenerBody, Welcome};
 use shared::json::{JsonError, canonical, digest, read_object};
-use shared::kind::Empty;
 use shared::line::{EncodedLine, LineDecoder, LineError};
 use shared::link::{ClientEvent, ClientLink, ListenerEvent, ListenerLink, Now};
 use shared::name::{DeviceName, SessionName};
@@ -252,7 +251,7 @@ fn a_link_opens() {
     let now = Now { date: Timestamp::from_milliseconds(0), steady: 0 };
     let (key, machine) = (StaticKey::generate().unwrap(), StaticKey::generate().unwrap());
     let mut client =
-        ClientLink::new(&key, machine.fingerprint(), Hello::Home(Empty::default()), now).unwrap();
+        ClientLink::new(&key, machine.fingerprint(), Hello::Home(HelloHome::default()), now).unwrap();
     let mut listener = ListenerLink::<Right>::new(&machine, 0).unwrap();
     assert!(listener.receive(&client.next_message().unwrap(), now).is_empty());
     assert!(client.receive(&listener.next_message().unwrap(), now).is_empty());

@@ -8,8 +8,8 @@ use shared::channel::StaticKey;
 use shared::entry::{Entry, Event, Known};
 use shared::failure::Failure;
 use shared::frame::{
-    Delta, Frame, Hello, HelloMachine, HelloSession, ListenerBody, Machine, OpenerBody, Presence, Submission,
-    Welcome, WelcomeSession,
+    Delta, Frame, Hello, HelloHome, HelloMachine, HelloSession, ListenerBody, Machine, OpenerBody, Presence,
+    Submission, Welcome, WelcomeSession,
 };
 use shared::ids::{FrameId, SessionId, SubmissionId};
 use shared::kind::{Empty, Open};
@@ -148,8 +148,9 @@ impl Window {
     pub async fn open(home: &TestHome) -> Self {
         let key = home.machine_key();
         let address = Address::Socket(home.home().listener_socket());
-        let (mut link, _) =
-            Link::open(&address, &key, key.fingerprint(), Hello::Home(Empty {})).await.expect("a home link");
+        let (mut link, _) = Link::open(&address, &key, key.fingerprint(), Hello::Home(HelloHome::default()))
+            .await
+            .expect("a home link");
         let frame = Frame::new(clock::now(), OpenerBody::Request(Request::Pair(Empty {})));
         let id = frame.id.clone();
         link.sender.send(frame).await.expect("the link is open");

@@ -152,7 +152,7 @@ impl TestHome {
         wait::until("the listener", || async {
             let key = identity::machine_key(&home).ok()?;
             let address = Address::Socket(home.listener_socket());
-            let hello = shared::frame::Hello::Home(shared::kind::Empty {});
+            let hello = shared::frame::Hello::Home(shared::frame::HelloHome::default());
             Link::open(&address, &key, key.fingerprint(), hello).await.ok().map(|_| ())
         })
         .await;

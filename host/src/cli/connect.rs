@@ -5,10 +5,11 @@ use std::time::Duration;
 use shared::channel::StaticKey;
 use shared::failure::Fault;
 use shared::frame::{
-    Frame, Hello, HelloMachine, HelloSession, ListenerBody, Machine, OpenerBody, Welcome, WelcomeSession,
+    Frame, Hello, HelloHome, HelloMachine, HelloSession, ListenerBody, Machine, OpenerBody, Welcome,
+    WelcomeSession,
 };
 use shared::ids::{FrameId, LogId, SessionId};
-use shared::kind::{Empty, Open};
+use shared::kind::Open;
 use shared::record::Record;
 use shared::request::{Request, Response};
 use tokio::time::sleep;
@@ -78,7 +79,7 @@ impl Here {
 
     /// Opens a `home` link.
     pub(super) async fn home_link(&self) -> Result<Link, CliError> {
-        let (link, _) = self.dial(Hello::Home(Empty {})).await?;
+        let (link, _) = self.dial(Hello::Home(HelloHome::default())).await?;
         Ok(link)
     }
 

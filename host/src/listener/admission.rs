@@ -3,7 +3,7 @@
 use shared::channel::Admission;
 use shared::failure::{CODE_REJECTED, NOT_LISTED};
 use shared::fingerprint::Fingerprint;
-use shared::frame::Hello;
+use shared::frame::{Hello, HelloHome, HelloHost, HelloSession};
 use shared::pairing::OfferedCode;
 
 use crate::identity::window::Try;
@@ -86,11 +86,11 @@ pub(crate) fn decide(caller: Caller, hello: &Hello, windows: &mut Windows, now: 
             match (hello, is_listed) {
                 (Hello::Machine(hello), true) => listed(right, hello.code.as_ref(), windows, now),
                 (Hello::Session(_), true) => Decision::Admit(right),
-                (Hello::Host(_) | Hello::Home(_), _) => refuse(NOT_LISTED),
                 (Hello::Machine(hello), false) => stranger(right, hello.code.as_ref(), windows, now),
-                // A code has no place here: it is neither spent nor counted.
-                (Hello::Session(hello), false) => {
-                    refuse(if hello.code.is_some() { CODE_REJECTED } else { NOT_LISTED })
+                (Hello::Session(HelloSession { code, .. }), false)
+                | (Hello::Host(HelloHost { code, .. }) | Hello::Home(HelloHome { code }), _) => {
+                    // A code has no place here: it is neither spent nor counted.
+                    refuse(if code.is_some() { CODE_REJECTED } else { NOT_LISTED })
                 }
             }
         }
@@ -205,7 +205,9 @@ mod tests {
         let mut table = Table::new();
         let (device, code) = (table.device, table.code.clone());
         let refused = Decision::Refuse(CODE_REJECTED, None);
-        assert_eq!(table.decide(Via::Port, device, false, &hello("session", Some(&code))), refused);
+        for link in ["session", "host", "home"] {
+            assert_eq!(table.decide(Via::Port, device, false, &hello(link, Some(&code))), refused, "{link}");
+        }
         assert_eq!(table.decide(Via::Port, device, false, &hello("machine", Some(""))), refused);
         assert_eq!(table.decide(Via::Port, device, false, &hello("machine", Some("wrong"))), refused);
         let refused = Decision::Refuse(NOT_LISTED, None);

@@ -56,7 +56,7 @@ impl Mailbox {
             told: 0,
             stalled: None,
         };
-        let hello = HelloHost { session, replaces };
+        let hello = HelloHost { session, replaces, code: None };
         let task = tokio::spawn(dial(home, hello, post));
         Self { asked: asked_of_us, deltas, responses, head, task }
     }

@@ -5,7 +5,7 @@ use host::clock;
 use host::files;
 use serde_json::{Value, json};
 use shared::channel::StaticKey;
-use shared::frame::{Frame, Hello, OpenerBody};
+use shared::frame::{Frame, Hello, HelloHome, OpenerBody};
 use shared::ids::{FrameId, HostId, SessionId};
 use shared::kind::Empty;
 use shared::limits;
@@ -163,7 +163,7 @@ async fn whoever_is_not_listed_is_unauthorised() {
         machine_hello("a", None),
         session_hello(session, 0),
         host_hello(session, None),
-        Hello::Home(Empty {}),
+        Hello::Home(HelloHome::default()),
     ] {
         assert_eq!(refusal(machine.device(&stranger, hello.clone()).await), not_listed, "{hello:?}");
         let on_the_port = machine.device(&machine.key(), hello.clone()).await;
@@ -171,7 +171,7 @@ async fn whoever_is_not_listed_is_unauthorised() {
     }
     assert_eq!(refusal(machine.device(&stranger, wrong_code()).await), unauthorised("pairing code rejected"));
     let phone = machine.paired("phone").await;
-    assert_eq!(refusal(machine.device(&phone, Hello::Home(Empty {})).await), not_listed);
+    assert_eq!(refusal(machine.device(&phone, Hello::Home(HelloHome::default())).await), not_listed);
     assert_eq!(refusal(machine.device(&phone, host_hello(session, None)).await), not_listed);
     // On the socket a listed device is nobody.
     let link =
@@ -186,6 +186,12 @@ async fn an_unknown_link_or_no_hello_is_unauthorised() {
     let key = machine.paired("phone").await;
     for (first, detail) in [
         (frame("hello", Some(json!({"moon": {}}))), "this machine does not list this device"),
+        (frame("hello", Some(json!({"home": {}}))), "this machine does not list this device"),
+        (frame("hello", Some(json!({"home": {"code": "anything"}}))), "pairing code rejected"),
+        (
+            frame("hello", Some(json!({"host": {"session": SessionId::random(), "code": ""}}))),
+            "pairing code rejected",
+        ),
         (frame("ping", None), "no hello"),
         (frame("request", Some(json!({"directories": {}}))), "no hello"),
     ] {

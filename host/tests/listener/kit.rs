@@ -19,8 +19,8 @@ use shared::channel::{Channel, Initiator, Pin, Prologue, StaticKey};
 use shared::failure::Failure;
 use shared::fingerprint::Fingerprint;
 use shared::frame::{
-    Frame, Head, Hello, HelloHost, HelloMachine, HelloSession, ListenerBody, Machine as MachineFrame,
-    OpenerBody, Submission, Welcome, WelcomeSession,
+    Frame, Head, Hello, HelloHome, HelloHost, HelloMachine, HelloSession, ListenerBody,
+    Machine as MachineFrame, OpenerBody, Submission, Welcome, WelcomeSession,
 };
 use shared::ids::{FrameId, HostId, LogId, SessionId, SubmissionId};
 use shared::kind::{Empty, Open};
@@ -161,7 +161,7 @@ impl Machine {
     }
 
     pub(crate) async fn own_home(&self) -> Wired {
-        self.own(Hello::Home(Empty {})).await.unwrap().0
+        self.own(Hello::Home(HelloHome::default())).await.unwrap().0
     }
 
     pub(crate) async fn own_machine(&self) -> Wired {
@@ -229,7 +229,7 @@ pub(crate) fn session_hello(session: SessionId, since: u64) -> Hello {
 }
 
 pub(crate) fn host_hello(session: SessionId, replaces: Option<HostId>) -> Hello {
-    Hello::Host(HelloHost { session, replaces })
+    Hello::Host(HelloHost { session, replaces, code: None })
 }
 
 pub(crate) fn session_of((link, welcome): (Wired, Welcome)) -> (Wired, WelcomeSession) {
