@@ -20,10 +20,10 @@ pub mod tools;
 mod turn;
 pub mod workspace;
 
-pub use desk::Desk;
+pub use desk::{Desk, Grants};
 pub use keeper::{Keeper, SaveError, Saved};
 pub use stop::{Stop, Stopper, stop_pair};
-pub use turn::{Engine, Failure, TurnOutcome};
+pub use turn::{Engine, Failure, Questions, TurnOutcome};
 
 /// Model calls of one turn where nothing else is asked for: far more than honest work takes, few enough to end a loop.
 pub const MAX_STEPS: u32 = 200;

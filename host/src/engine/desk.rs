@@ -1,6 +1,7 @@
-//! Where decisions are handed in: a call that a person must decide waits here, and nobody else waits with it.
+//! Where decisions are handed in: a call that a person must decide waits here, and nobody else waits with it. What is granted once and for all is kept
+//! beside it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use shared::decision::Decision;
@@ -28,6 +29,23 @@ impl Desk {
         if let Some(waiting) = waiting {
             let _ = waiting.send(decision);
         }
+    }
+}
+
+/// What was granted for as long as the engine lives; its clones are the same.
+#[derive(Debug, Clone, Default)]
+pub struct Grants(Arc<Mutex<BTreeSet<String>>>);
+
+impl Grants {
+    /// Grants all calls with this pattern.
+    pub fn add(&self, pattern: String) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(pattern);
+    }
+
+    /// Whether they are granted.
+    #[must_use]
+    pub fn hold(&self, pattern: &str) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).contains(pattern)
     }
 }
 

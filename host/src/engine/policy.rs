@@ -87,6 +87,12 @@ impl Wish {
         }
     }
 
+    /// What all wishes have in common that one grant can cover.
+    #[must_use]
+    pub fn pattern(&self) -> &str {
+        &self.grant
+    }
+
     /// The work, now that a person has granted it.
     #[must_use]
     pub fn grant(self) -> Permitted {

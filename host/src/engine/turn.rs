@@ -17,13 +17,18 @@ use super::keeper::{Keeper, SaveError, Saved};
 use super::policy::{self, Judgement, Permitted, Wish};
 use super::provider::{Fault, ModelError, ModelEvent, ModelRequest, Provider};
 use super::tools::{Action, Outcome, Running, Tools};
-use super::{Answered, Called, Desk, EngineEvent, Finished, Question, Stop};
+use super::{Answered, Called, Desk, EngineEvent, Finished, Grants, Question, Stop};
 use crate::config::Permissions;
 use crate::text;
 
 mod draft;
 
 use draft::{Call, Draft};
+
+/// What the model is told of a call that nobody is there to decide.
+const NOBODY: &str = "Nobody is there to decide this; the run ends here.";
+/// What it is told of the calls behind that.
+const NOT_RUN: &str = "Not run: a call before it needs a decision that nobody is there to make.";
 
 /// The built-in agent with its conversation.
 pub struct Engine {
@@ -43,6 +48,20 @@ pub struct Engine {
     pub keeper: Arc<dyn Keeper>,
     /// Where decisions of people are handed in.
     pub desk: Desk,
+    /// What becomes of a call that a person has to decide.
+    pub questions: Questions,
+    /// What was granted once and for all.
+    pub grants: Grants,
+}
+
+/// What becomes of a call that a person has to decide.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Questions {
+    /// It waits at the [`Desk`].
+    #[default]
+    Wait,
+    /// Nobody is there: the call fails, those behind it are not run, and the turn is over.
+    Block,
 }
 
 /// How a turn ended.
@@ -52,6 +71,8 @@ pub enum TurnOutcome {
     Completed,
     /// It was stopped.
     Interrupted,
+    /// A person would have had to decide this, and nobody is to be waited for.
+    Blocked(Box<Question>),
     /// It failed.
     Failed(Failure),
 }
@@ -73,6 +94,7 @@ pub enum Failure {
 /// Why a turn goes no further.
 enum Halt {
     Stopped,
+    Blocked(Box<Question>),
     Failed(Failure),
 }
 
@@ -88,6 +110,7 @@ impl Engine {
         match self.steps(said, &front).await {
             Ok(()) => TurnOutcome::Completed,
             Err(Halt::Failed(failure)) => TurnOutcome::Failed(failure),
+            Err(Halt::Blocked(question)) => TurnOutcome::Blocked(question),
             Err(Halt::Stopped) => TurnOutcome::Interrupted,
         }
     }
@@ -101,7 +124,7 @@ impl Engine {
             let (answer, usage) = self.answer(front).await?;
             let is_last = answer.calls.is_empty();
             front.tell(EngineEvent::Answered(answered(&answer, iteration, usage))).await;
-            let calls = self.run_calls(answer.calls, front).await;
+            let (calls, blocked) = self.run_calls(answer.calls, front).await;
             self.conversation.push(Message::Assistant {
                 message: answer.message,
                 text: answer.text,
@@ -115,6 +138,9 @@ impl Engine {
             front.tell(EngineEvent::Saved(saved)).await;
             if front.stop.is_stopped() {
                 return Err(Halt::Stopped);
+            }
+            if let Some(question) = blocked {
+                return Err(Halt::Blocked(question));
             }
         }
         Err(Halt::Failed(Failure::MaxSteps(self.max_steps)))
@@ -178,18 +204,27 @@ impl Engine {
         }
     }
 
-    /// Runs the calls side by side: begun in order, told as they end, given back in order. Every call comes back with a result.
-    async fn run_calls(&self, calls: Vec<Call>, front: &Front) -> Vec<AnsweredCall> {
+    /// Runs the calls side by side: begun in order, told as they end, given back in order, with the question that nobody is there to answer. Every
+    /// call comes back with a result.
+    async fn run_calls(&self, calls: Vec<Call>, front: &Front) -> (Vec<AnsweredCall>, Option<Box<Question>>) {
         let mut running = FuturesUnordered::new();
         let mut answered: Vec<Option<AnsweredCall>> = Vec::new();
+        let mut blocked = None;
         for (index, call) in calls.into_iter().enumerate() {
-            let work = self.begin(&call, front).await;
+            let work = match self.begin(&call, front, blocked.is_some()).await {
+                Begun::Blocked(question) => {
+                    blocked = Some(question);
+                    Begun::Over(Outcome::plain(ResultStatus::Denied, NOBODY))
+                }
+                work => work,
+            };
             answered.push(None);
             running.push(async move {
                 let work = match work {
                     Begun::Permitted(work) => Ok(work),
                     Begun::Waits(waits) => waits.decided(front.stop.clone()).await,
                     Begun::Over(outcome) => Err(outcome),
+                    Begun::Blocked(_) => Err(Outcome::interrupted()),
                 };
                 let outcome = match work {
                     Ok(work) => {
@@ -228,11 +263,11 @@ impl Engine {
                 });
             }
         }
-        answered.into_iter().flatten().collect()
+        (answered.into_iter().flatten().collect(), blocked)
     }
 
-    /// Tells that a call begins, and finds out what it may do.
-    async fn begin(&self, call: &Call, front: &Front) -> Begun {
+    /// Tells that a call begins, and finds out what it may do; nothing where one before it blocked the turn.
+    async fn begin(&self, call: &Call, front: &Front, is_blocked: bool) -> Begun {
         let read = Action::read(&call.name, &call.input);
         let (title, class) = match &read {
             Ok(action) => (action.title(), action.class()),
@@ -250,12 +285,18 @@ impl Engine {
         if front.stop.is_stopped() {
             return Begun::Over(Outcome::interrupted());
         }
+        if is_blocked {
+            return Begun::Over(Outcome::plain(ResultStatus::Interrupted, NOT_RUN));
+        }
         let action = match read {
             Ok(action) => action,
             Err(bad) => return Begun::Over(Outcome::plain(ResultStatus::Error, &bad.to_string())),
         };
         let (question, wish) = match policy::permit(action, self.permissions, self.tools.workspace()) {
             Ok(Judgement::Permitted(work)) => return Begun::Permitted(work),
+            Ok(Judgement::Wished(wish)) if self.grants.hold(wish.pattern()) => {
+                return Begun::Permitted(wish.grant());
+            }
             Ok(Judgement::Wished(wish)) => (wish.question(call.call.clone()), Some(*wish)),
             Ok(Judgement::Asked(ask)) => {
                 let matter = Matter::Ask(ask);
@@ -266,6 +307,10 @@ impl Engine {
                 return Begun::Over(Outcome::plain(ResultStatus::Denied, &format!("Denied: {denied}.")));
             }
         };
+        match self.questions {
+            Questions::Block => return Begun::Blocked(Box::new(question)),
+            Questions::Wait => {}
+        }
         let decision = self.desk.wait(question.input);
         front.tell(EngineEvent::Asked(Box::new(question))).await;
         Begun::Waits(Waits { wish, decision })
@@ -302,6 +347,8 @@ enum Begun {
     Permitted(Permitted),
     /// A person decides.
     Waits(Waits),
+    /// A person would have to decide, and nobody is there.
+    Blocked(Box<Question>),
     /// It will not run.
     Over(Outcome),
 }

@@ -18,7 +18,9 @@ use crate::engine::provider::Provider;
 use crate::engine::provider::script::{self, Script, ScriptProvider};
 use crate::engine::tools::Tools;
 use crate::engine::workspace::Workspace;
-use crate::engine::{Desk, Engine, EngineEvent, MAX_STEPS, Question, TurnOutcome, stop_pair};
+use crate::engine::{
+    Desk, Engine, EngineEvent, Grants, MAX_STEPS, Question, Questions, TurnOutcome, stop_pair,
+};
 
 /// The word by which it is chosen.
 pub const NAME: &str = "aura";
@@ -85,6 +87,8 @@ fn assemble(opening: Opening) -> Result<(Engine, Option<String>), OpenError> {
         conversation: opened.conversation,
         keeper: Arc::new(store),
         desk: Desk::default(),
+        questions: Questions::Wait,
+        grants: Grants::default(),
     };
     Ok((engine, opened.notice))
 }
@@ -169,7 +173,8 @@ async fn turn(
     };
     match outcome {
         TurnOutcome::Completed => TurnEnd::Completed,
-        TurnOutcome::Interrupted => TurnEnd::Interrupted,
+        // A person is always waited for here; a turn that was not let go on is one that was interrupted.
+        TurnOutcome::Interrupted | TurnOutcome::Blocked(_) => TurnEnd::Interrupted,
         TurnOutcome::Failed(failure) => {
             say(events, Level::Error, failure.to_string()).await;
             TurnEnd::Failed

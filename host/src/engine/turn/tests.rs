@@ -31,6 +31,8 @@ fn world(script: &str) -> World {
         conversation: Conversation::default(),
         keeper: Arc::new(Store::beside(directory.path())),
         desk: Desk::default(),
+        questions: Questions::Wait,
+        grants: Grants::default(),
     };
     World { directory, engine }
 }
@@ -308,4 +310,44 @@ async fn names_and_steps_are_single_clean_lines() {
     assert!(
         events.iter().any(|event| matches!(event, EngineEvent::Plan(plan) if plan.steps[0].text == "a b"))
     );
+}
+
+/// Writes a file, then wants to run a command, then writes another one, all in one answer.
+const WANTS: &str = r#"
+    [[step]]
+    calls = [
+      { tool = "write", input = { path = "first", content = "" } },
+      { tool = "bash", input = { command = "touch second" } },
+      { tool = "write", input = { path = "third", content = "" } },
+    ]
+    [[step]]
+    text = "went on"
+"#;
+
+#[tokio::test]
+async fn where_nobody_is_to_be_waited_for_a_question_ends_the_turn_and_nothing_behind_it_runs() {
+    let mut world = world(WANTS);
+    world.engine.questions = Questions::Block;
+    let (outcome, events) = turn(&mut world, "go", |_, _| {}).await;
+    let TurnOutcome::Blocked(question) = outcome else { panic!("{outcome:?}") };
+    assert_eq!(question.subject.map(|subject| subject.tool), Some("bash"));
+    assert!(!events.iter().any(|event| matches!(event, EngineEvent::Asked(_))), "nobody is asked");
+    assert!(matches!(events.last(), Some(EngineEvent::Saved(_))));
+    let there = |name: &str| world.directory.path().join(name).exists();
+    assert_eq!((there("first"), there("second"), there("third")), (true, false, false));
+    let kept = saved(&world);
+    let Some(Message::Assistant { calls, .. }) = kept.last() else { panic!("{kept:?}") };
+    let statuses: Vec<_> = calls.iter().map(|call| call.status.clone()).collect();
+    let expected = [ResultStatus::Ok, ResultStatus::Denied, ResultStatus::Interrupted];
+    assert_eq!(statuses, expected.map(Into::into));
+}
+
+#[tokio::test]
+async fn what_was_granted_once_and_for_all_is_not_asked_again() {
+    let mut world = world(WANTS);
+    world.engine.questions = Questions::Block;
+    world.engine.grants.add("bash touch second".into());
+    let (outcome, _) = turn(&mut world, "go", |_, _| {}).await;
+    assert!(matches!(outcome, TurnOutcome::Completed), "{outcome:?}");
+    assert!(world.directory.path().join("second").exists());
 }
