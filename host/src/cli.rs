@@ -19,6 +19,8 @@ mod merge;
 mod output;
 mod pair;
 mod qr;
+mod quoted;
+mod remedies;
 mod rename;
 mod render;
 mod send;
@@ -186,5 +188,17 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn every_harness_is_named_where_one_can_be_chosen() {
+        let harnesses = crate::harness::all(&crate::config::Config::default());
+        for name in ["start", "up"] {
+            let mut command = Arguments::command();
+            let help = command.find_subcommand_mut(name).unwrap().render_long_help().to_string();
+            for harness in &harnesses {
+                assert!(help.contains(harness.name()), "{name}: {help}");
+            }
+        }
     }
 }

@@ -25,6 +25,9 @@ pub mod acp;
 pub mod claude;
 pub mod codex;
 pub mod engine;
+mod version;
+
+pub use version::Version;
 
 /// Commands that may wait for an agent: one turn, one interrupt, and a decision for each event that it may have sent meanwhile, with room to
 /// spare. An agent that takes none of them is ended.
@@ -45,6 +48,14 @@ pub trait Harness: Send + Sync {
 
     /// Looks, without a prompt and without the network where that can be, whether it may run (wire §6). Bounded in time.
     fn probe<'a>(&'a self, place: &'a Place) -> Later<'a, Finding>;
+
+    /// The version of its program, for `aude doctor` alone; none where it does not say one. Bounded in time.
+    fn version<'a>(&'a self, place: &'a Place) -> Later<'a, Option<Version>>;
+
+    /// The oldest version that is known to work; with an older one the probe finds `unreported`.
+    fn oldest(&self) -> Option<Version> {
+        None
+    }
 
     /// Starts it. The agent ends with all its descendants when its [`Agent::commands`] are dropped, and says [`AgentEvent::Exited`] last.
     fn open(&self, opening: Opening) -> Later<'_, Result<Agent, OpenError>>;

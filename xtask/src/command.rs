@@ -3,10 +3,14 @@
 use std::ffi::OsStr;
 use std::fmt;
 use std::io;
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 
 use crate::environment;
+
+/// The signal that Ctrl-C sends.
+const INTERRUPT: i32 = 2;
 
 /// Why a command of the project could not be carried out, as a sentence for a person.
 #[derive(Debug)]
@@ -34,10 +38,17 @@ pub(crate) fn run(command: &mut Command, remedy: &str) -> Result<(), Failure> {
     let status = command.stdin(Stdio::null()).status().map_err(|error| {
         Failure::new(format!("`{}` could not be started: {error}. {remedy}", shown(command)))
     })?;
+    judged(status, &shown(command), remedy)
+}
+
+fn judged(status: ExitStatus, program: &str, remedy: &str) -> Result<(), Failure> {
     if status.success() {
         Ok(())
+    } else if status.signal() == Some(INTERRUPT) {
+        // Somebody pressed Ctrl-C: there is nothing to mend.
+        Err(Failure::new(format!("`{program}` was interrupted.")))
     } else {
-        Err(Failure::new(format!("`{}` failed ({status}). {remedy}", shown(command))))
+        Err(Failure::new(format!("`{program}` failed ({status}). {remedy}")))
     }
 }
 
@@ -77,4 +88,20 @@ fn shown(command: &Command) -> String {
         .map(|word| word.to_string_lossy().into_owned())
         .collect::<Vec<_>>()
         .join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interrupted_program_is_not_said_to_have_failed() {
+        let said = |raw: i32| {
+            judged(ExitStatus::from_raw(raw), "cargo build", "Mend it.").map_err(|failure| failure.0)
+        };
+        assert_eq!(said(0), Ok(()));
+        assert_eq!(said(INTERRUPT), Err("`cargo build` was interrupted.".to_owned()));
+        assert!(said(9).unwrap_err().ends_with("Mend it."));
+        assert!(said(1 << 8).unwrap_err().contains("failed (exit status: 1). Mend it."));
+    }
 }

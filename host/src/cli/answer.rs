@@ -11,8 +11,9 @@ use shared::request::Response;
 use super::connect::{Here, ask};
 use super::error::{CliError, Code};
 use super::follow::{Follow, Seen};
-use super::inputs::{Inputs, question};
+use super::inputs::{Inputs, flags, label, question};
 use super::output;
+use super::quoted::quoted;
 use crate::clock;
 
 /// Arguments of `aude answer`.
@@ -41,8 +42,8 @@ struct Choice {
     /// Deny it; a text says why
     #[arg(long, value_name = "WHY", num_args = 0..=1, default_missing_value = "")]
     deny: Option<String>,
-    /// Choose this option of a question; may be given several times where several can be chosen
-    #[arg(long, value_name = "LABEL")]
+    /// Choose this option of a question, by its number or its label; may be given several times where several can be chosen
+    #[arg(long, value_name = "NUMBER")]
     choose: Vec<String>,
     /// Answer a question in words
     #[arg(long, value_name = "TEXT")]
@@ -50,20 +51,29 @@ struct Choice {
 }
 
 impl Choice {
-    fn decision(self) -> Option<Decision> {
+    fn is_made(&self) -> bool {
+        self.allow
+            || self.allow_session
+            || self.deny.is_some()
+            || self.say.is_some()
+            || !self.choose.is_empty()
+    }
+
+    /// What it decides about that input.
+    fn decision(self, input: &Input) -> Decision {
         if self.allow {
-            return Some(Decision::Allow);
+            return Decision::Allow;
         }
         if self.allow_session {
-            return Some(Decision::AllowSession);
+            return Decision::AllowSession;
         }
         if let Some(why) = self.deny {
-            return Some(Decision::Deny { text: Some(why).filter(|why| !why.trim().is_empty()) });
+            return Decision::Deny { text: Some(why).filter(|why| !why.trim().is_empty()) };
         }
         if let Some(text) = self.say {
-            return Some(Decision::Said(text));
+            return Decision::Said(text);
         }
-        (!self.choose.is_empty()).then_some(Decision::Chosen(self.choose))
+        Decision::Chosen(self.choose.into_iter().map(|word| label(input, word)).collect())
     }
 }
 
@@ -76,29 +86,43 @@ impl Answer {
             Some(word) => inputs.named(word),
             None => inputs.all().iter().collect(),
         };
-        let Some(decision) = self.choice.decision() else {
+        if !self.choice.is_made() {
             for input in &named {
                 show(input, self.json);
+            }
+            let name = quoted(&record.name);
+            match named.as_slice() {
+                [_, ..] if self.json => {}
+                [input] => output::note(format!("(decide it by `aude answer {name}` with {})", flags(input))),
+                [_, ..] => output::note(format!(
+                    "(decide one by `aude answer {name} ID` with the flags below it; the beginning of the id is enough)"
+                )),
+                [] => {}
             }
             if named.is_empty() && !self.json {
                 output::note("nothing waits for an answer");
             }
             return Ok(());
-        };
+        }
         let input = match named.as_slice() {
             [input] => *input,
-            [] => return Err(nothing_open()),
+            [] => return Err(nothing_open().about(&record.name)),
             [..] => {
                 return Err(CliError::failed("several questions are open")
-                    .hint("name one by its id: `aude answer NAME` shows them"));
+                    .hint("name one by its id: `aude answer NAME` shows them")
+                    .about(&record.name));
             }
         };
-        let answer = decision.answer(input);
+        let answer = self.choice.decision(input).answer(input);
         // Judged here as the host will judge it, so that a slip is explained in words of this command.
         let matter = Matter::of(input).map_err(|error| CliError::failed(error.to_string()))?;
         matter.decide(&input.digest, &answer).map_err(|unfit| CliError {
             sentence: unfit.to_string(),
-            hint: Some(format!("`aude answer {}` shows what is asked", self.session)),
+            hint: Some(format!(
+                "`aude answer {}` shows what is asked; it takes {}",
+                quoted(&record.name),
+                flags(input)
+            )),
             code: Code::Refused,
         })?;
         let (mut link, _) = here.session(record.id, record.sequence, Some(record.log)).await?;
@@ -124,7 +148,7 @@ fn show(input: &Input, json: bool) {
     if json {
         output::json(input);
     } else {
-        output::line(format!("{}\n  id: {}", question(input), input.input));
+        output::line(format!("{}\n  id: {}\n  flags: {}", question(input), input.input, flags(input)));
     }
 }
 

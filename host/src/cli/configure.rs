@@ -9,6 +9,7 @@ use shared::request::{self, Response};
 use super::connect::{Here, ask};
 use super::error::CliError;
 use super::output;
+use super::quoted::quoted;
 use crate::clock;
 use crate::text::one_line;
 
@@ -49,7 +50,7 @@ impl Configure {
                 output::note(format!("{} uses it from the next call of its model on", record.name));
             }
             Open::Known(_) | Open::Unknown(_) => {
-                let hint = format!("`aude configure {}` shows what can be chosen", record.name);
+                let hint = format!("`aude configure {}` shows what can be chosen", quoted(&record.name));
                 return Err(CliError::from_response(&response).hint(&hint));
             }
         }

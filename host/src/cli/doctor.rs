@@ -7,6 +7,7 @@ use shared::gate::Finding;
 use super::connect::Here;
 use super::error::CliError;
 use super::output;
+use super::remedies::explain;
 use crate::config::Config;
 use crate::harness;
 use crate::listener;
@@ -22,9 +23,20 @@ pub(super) struct Doctor {
 /// One thing that was looked at.
 struct Look {
     what: String,
-    is_good: bool,
+    state: State,
     finding: String,
     remedy: Option<String>,
+}
+
+/// How a thing stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// As it should be.
+    Good,
+    /// Something is to be done.
+    Missing,
+    /// Not there, and nobody needs it who does not want it.
+    Optional,
 }
 
 impl Doctor {
@@ -34,26 +46,34 @@ impl Doctor {
             Ok(here) => look_around(&here, &mut looks).await,
             Err(error) => looks.push(Look {
                 what: "files".into(),
-                is_good: false,
+                state: State::Missing,
                 finding: error.sentence,
                 remedy: error.hint,
             }),
         }
         for look in &looks {
             if self.json {
-                output::json(
-                    &json!({ "what": look.what, "good": look.is_good, "finding": look.finding, "remedy": look.remedy }),
-                );
+                output::json(&json!({
+                    "what": look.what,
+                    "good": look.state == State::Good,
+                    "optional": look.state == State::Optional,
+                    "finding": look.finding,
+                    "remedy": look.remedy,
+                }));
                 continue;
             }
-            let mark = if look.is_good { "ok  " } else { "MISS" };
+            let mark = match look.state {
+                State::Good => "ok  ",
+                State::Missing => "MISS",
+                State::Optional => "--  ",
+            };
             output::line(format!("{mark}  {:10} {}", look.what, look.finding));
             if let Some(remedy) = &look.remedy {
                 output::line(format!("                 → {remedy}"));
             }
         }
         // Something to run with is all that is needed; the rest is advice.
-        if looks.iter().any(|look| look.what == "files" && !look.is_good) {
+        if looks.iter().any(|look| look.what == "files" && look.state != State::Good) {
             return Err(CliError::failed("the files of aude cannot be used"));
         }
         Ok(())
@@ -62,7 +82,8 @@ impl Doctor {
 
 async fn look_around(here: &Here, looks: &mut Vec<Look>) {
     let mut look = |what: &str, is_good: bool, finding: String, remedy: Option<String>| {
-        looks.push(Look { what: what.to_owned(), is_good, finding, remedy });
+        let state = if is_good { State::Good } else { State::Missing };
+        looks.push(Look { what: what.to_owned(), state, finding, remedy });
     };
     look("files", true, format!("{} is private", here.home.root().display()), None);
     let config = match Config::read(&here.home.configuration()) {
@@ -115,46 +136,21 @@ async fn look_around(here: &Here, looks: &mut Vec<Look>) {
     let place = harness::probe_place(&here.home, config);
     for harness in harnesses {
         let finding = harness.probe(&place).await;
-        // Nobody has all of the agents that could be there.
-        if finding == Finding::NotFound && harness::acp::is_preset(harness.name()) {
-            continue;
-        }
-        let (sentence, remedy) = explain(harness.name(), &finding);
-        look(harness.name(), finding == Finding::Ok, sentence, remedy);
-    }
-}
-
-/// A finding in a sentence, and what to do.
-pub(super) fn explain(harness: &str, finding: &Finding) -> (String, Option<String>) {
-    let program = if harness == "claude" { "Claude Code" } else { harness };
-    match finding {
-        Finding::Ok => ("installed and ready".into(), None),
-        Finding::NotLoggedIn => {
-            ("installed, but not logged in".into(), Some(format!("run `{harness}` once and log in")))
-        }
-        Finding::OtherProvider => (
-            "logged in with another provider than its own".into(),
-            Some(
-                "set other_provider = \"allow\" under [gate] in config.toml if that is what you want".into(),
-            ),
-        ),
-        Finding::TimedOut => (
-            "did not say in time whether it is logged in".into(),
-            Some(format!("run `{harness}` by hand to see why")),
-        ),
-        Finding::NotFound => (
-            "is not installed".into(),
-            Some(format!(
-                "install {program}, or set its path under [{harness}] in config.toml; the built-in aura works without it"
-            )),
-        ),
-        Finding::Silent { .. } => {
-            ("ended without an answer".into(), Some(format!("run `{harness}` by hand to see why")))
-        }
-        Finding::Unreadable => {
-            ("gave an answer that this version cannot read".into(), Some(format!("update {program}")))
-        }
-        Finding::Spawn { detail } => (format!("cannot be started: {detail}"), None),
-        Finding::Unreported => ("cannot say whether it is logged in".into(), None),
+        let version = if finding == Finding::NotFound { None } else { harness.version(&place).await };
+        let (sentence, remedy) = explain(harness.name(), &finding, version, harness.oldest());
+        let state = match finding {
+            Finding::Ok => State::Good,
+            // Nobody has all of the agents that could be there.
+            Finding::NotFound if harness::acp::is_preset(harness.name()) => State::Optional,
+            Finding::NotFound
+            | Finding::NotLoggedIn
+            | Finding::OtherProvider
+            | Finding::TimedOut
+            | Finding::Silent { .. }
+            | Finding::Unreadable
+            | Finding::Spawn { .. }
+            | Finding::Unreported => State::Missing,
+        };
+        looks.push(Look { what: harness.name().to_owned(), state, finding: sentence, remedy });
     }
 }

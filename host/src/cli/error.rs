@@ -7,6 +7,7 @@ use shared::kind::{Kinds, Open};
 use shared::link;
 use shared::request::Response;
 
+use super::quoted::quoted;
 use crate::client::{Closed, DialError};
 
 /// A command that did not do what it was asked.
@@ -44,6 +45,12 @@ impl CliError {
 
     pub(super) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
+        self
+    }
+
+    /// Puts the session that it is about in place of NAME in the hint, so that the command there can be copied.
+    pub(super) fn about(mut self, name: &str) -> Self {
+        self.hint = self.hint.map(|hint| hint.replace("NAME", &quoted(name)));
         self
     }
 

@@ -1,6 +1,6 @@
 //! The questions and approvals of a session that are open, as text for a terminal and as what is typed back: pure.
 
-use shared::decision::{Confirm, Decision, Matter, Verdict, visible};
+use shared::decision::{Ask, Confirm, Decision, Matter, Verdict, visible};
 use shared::entry::{Entry, Event, Input, Known};
 use shared::ids::InputId;
 use shared::kind::Open;
@@ -102,11 +102,51 @@ pub(super) fn choices(input: &Input) -> String {
         }
         Ok(Matter::Ask(ask)) if ask.options.is_empty() => "type the answer".to_owned(),
         Ok(Matter::Ask(ask)) if ask.multiple => {
-            "type numbers, as in 1,3, or an answer of your own".to_owned()
+            "type numbers, as in 1,3, or an answer of your own in words".to_owned()
         }
-        Ok(Matter::Ask(_)) => "type a number, or an answer of your own".to_owned(),
+        Ok(Matter::Ask(_)) => "type a number, or an answer of your own in words".to_owned(),
         Err(_) => "Ctrl-C interrupts the turn".to_owned(),
     }
+}
+
+/// The flags of `aude answer` that decide it, in a line.
+pub(super) fn flags(input: &Input) -> String {
+    match Matter::of(input) {
+        Ok(Matter::Confirm(confirm)) => {
+            let flag = |verdict: &Verdict| match verdict {
+                Verdict::Allow => "--allow",
+                Verdict::AllowSession => "--allow-session",
+                Verdict::Deny => "--deny or --deny WHY",
+            };
+            confirm.options.iter().filter_map(Open::known).map(flag).collect::<Vec<_>>().join(", ")
+        }
+        Ok(Matter::Ask(ask)) if ask.options.is_empty() => "--say TEXT".to_owned(),
+        Ok(Matter::Ask(ask)) if ask.multiple => {
+            "--choose NUMBER (may be given several times) or --say TEXT".to_owned()
+        }
+        Ok(Matter::Ask(_)) => "--choose NUMBER or --say TEXT".to_owned(),
+        Err(_) => "nothing: only `aude interrupt` ends it".to_owned(),
+    }
+}
+
+/// The label that a word of `--choose` means: a label itself, else the number that stands before one.
+pub(super) fn label(input: &Input, word: String) -> String {
+    let Ok(Matter::Ask(ask)) = Matter::of(input) else { return word };
+    if ask.options.iter().any(|option| option.label == word) {
+        return word;
+    }
+    numbered(&ask, &word).unwrap_or(word)
+}
+
+fn numbered(ask: &Ask, word: &str) -> Option<String> {
+    let index = word.parse::<usize>().ok()?.checked_sub(1)?;
+    ask.options.get(index).map(|option| option.label.clone())
+}
+
+/// A typed line of numbers alone, where numbers choose: what they do not name is a slip, not an answer in words.
+fn is_number(text: &str) -> bool {
+    let mut words = text.split([',', ' ']).filter(|word| !word.is_empty()).peekable();
+    words.peek().is_some() && words.all(|word| word.chars().all(|character| character.is_ascii_digit()))
 }
 
 /// What a typed line decides; `None` where it is no answer to that.
@@ -118,12 +158,8 @@ pub(super) fn typed(input: &Input, text: &str) -> Option<Decision> {
             if text.is_empty() {
                 return None;
             }
-            let number = |word: &str| {
-                let index = word.parse::<usize>().ok()?.checked_sub(1)?;
-                ask.options.get(index).map(|option| option.label.clone())
-            };
             let words = text.split([',', ' ']).filter(|word| !word.is_empty());
-            let by_number: Option<Vec<String>> = words.map(number).collect();
+            let by_number: Option<Vec<String>> = words.map(|word| numbered(&ask, word)).collect();
             match by_number {
                 Some(labels) if labels.len() == 1 || ask.multiple => Some(Decision::Chosen(labels)),
                 // Two numbers where one is wanted are a slip, not an answer in words.
@@ -131,6 +167,7 @@ pub(super) fn typed(input: &Input, text: &str) -> Option<Decision> {
                 None if ask.options.iter().any(|option| option.label == text) => {
                     Some(Decision::Chosen(vec![text.to_owned()]))
                 }
+                None if is_number(text) && !ask.options.is_empty() => None,
                 None => Some(Decision::Said(text.to_owned())),
             }
         }
@@ -143,7 +180,9 @@ pub(super) fn is_key(input: &Input, text: &str) -> bool {
         Some(
             Decision::Allow | Decision::AllowSession | Decision::Deny { text: None } | Decision::Chosen(_),
         ) => true,
-        Some(Decision::Deny { text: Some(_) } | Decision::Said(_)) | None => false,
+        // A number that chooses nothing is a slip here, and no turn either.
+        None => matches!(Matter::of(input), Ok(Matter::Ask(_))) && is_number(text),
+        Some(Decision::Deny { text: Some(_) } | Decision::Said(_)) => false,
     }
 }
 
@@ -177,7 +216,7 @@ pub(super) fn is_open(inputs: &Inputs, id: InputId) -> bool {
 mod tests {
     use super::*;
     use serde_json::json;
-    use shared::decision::{Ask, AskOption};
+    use shared::decision::AskOption;
 
     fn confirm(options: &[Verdict]) -> Input {
         let matter = Matter::Confirm(Confirm {
@@ -233,10 +272,27 @@ mod tests {
         assert_eq!(typed(&ask(false), "red"), chosen(&["red"]));
         assert_eq!(typed(&ask(true), "1, 2"), chosen(&["red", "two"]));
         assert_eq!(typed(&ask(false), "1, 2"), None);
-        assert_eq!(typed(&ask(false), "3"), Some(Decision::Said("3".to_owned())));
-        assert_eq!(typed(&ask(false), "0"), Some(Decision::Said("0".to_owned())));
+        for slip in ["3", "0", "1, 3", "99999999999999999999999"] {
+            assert_eq!(typed(&ask(true), slip), None, "{slip}");
+            assert!(is_key(&ask(true), slip), "{slip}");
+        }
+        assert_eq!(typed(&ask(true), "3 of them"), Some(Decision::Said("3 of them".to_owned())));
+        let free = Matter::Ask(Ask { question: "How many?".to_owned(), options: vec![], multiple: false });
+        let free = free.into_input(InputId::random(), "s".parse().unwrap());
+        assert_eq!(typed(&free, "3"), Some(Decision::Said("3".to_owned())));
         assert_eq!(typed(&ask(false), "neither"), Some(Decision::Said("neither".to_owned())));
         assert_eq!(typed(&ask(false), " "), None);
+    }
+
+    #[test]
+    fn the_flags_that_fit_are_named_and_a_number_means_the_option_beside_it() {
+        assert_eq!(flags(&confirm(&[Verdict::Allow, Verdict::Deny])), "--allow, --deny or --deny WHY");
+        assert!(
+            flags(&ask(true)).contains("--choose NUMBER (may be") && flags(&ask(false)).contains("--say")
+        );
+        assert_eq!(label(&ask(false), "2".to_owned()), "two");
+        assert_eq!(label(&ask(false), "red".to_owned()), "red");
+        assert_eq!(label(&ask(false), "3".to_owned()), "3");
     }
 
     #[test]

@@ -144,20 +144,56 @@ where
             return Ok(());
         }
         if let Ok(Some(_)) = child.try_wait() {
-            let text = std::fs::read_to_string(&path).unwrap_or_default();
-            let last = text.get(text.len().saturating_sub(LAST_WORDS)..).unwrap_or_default();
-            let sentence = last.lines().find_map(|line| line.strip_prefix("aude: ")).or(last.lines().last());
-            let hint = last.lines().find_map(|line| line.strip_prefix("      "));
-            let error = CliError::failed(sentence.unwrap_or("the listener ended at once").to_owned());
-            return Err(match hint {
-                Some(hint) => error.hint(hint),
-                None => error,
-            });
+            let log = std::fs::read(&path).unwrap_or_default();
+            let end = log.get(log.len().saturating_sub(LAST_WORDS)..).unwrap_or(&log);
+            return Err(last_words(&String::from_utf8_lossy(end)));
         }
         if began.elapsed() > LISTENER_WITHIN {
             return Err(CliError::failed("the listener was started but does not answer")
                 .hint(format!("see {}", path.display())));
         }
         sleep(Duration::from_millis(30)).await;
+    }
+}
+
+/// The error with which a listener ended, read back from how `output::error` prints one; its sentence may have several lines.
+fn last_words(log: &str) -> CliError {
+    let lines: Vec<&str> = log.lines().collect();
+    let begin = lines.iter().rposition(|line| line.starts_with("aude: "));
+    let Some(said) = begin.and_then(|begin| lines.get(begin..)) else {
+        return CliError::failed(lines.last().copied().unwrap_or("the listener ended at once"));
+    };
+    let (said, hint) = match said.split_last() {
+        Some((last, said)) if !said.is_empty() && last.starts_with(output::HINT) => (said, Some(*last)),
+        Some(_) | None => (said, None),
+    };
+    let sentence = said.join("\n");
+    let error = CliError::failed(sentence.strip_prefix("aude: ").unwrap_or(&sentence));
+    match hint {
+        Some(hint) => error.hint(hint.trim_start()),
+        None => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_words_of_a_listener_are_shown_whole() {
+        let error = last_words("12:00 INFO ready\naude: the port is taken\n      choose another\n");
+        assert_eq!(
+            (error.sentence.as_str(), error.hint.as_deref()),
+            ("the port is taken", Some("choose another"))
+        );
+        let error =
+            last_words("aude: config.toml is damaged: at line 1\n  |\n1 | port = \n  |        ^\nno value\n");
+        assert_eq!(
+            error.sentence,
+            "config.toml is damaged: at line 1\n  |\n1 | port = \n  |        ^\nno value"
+        );
+        assert_eq!(error.hint, None);
+        assert_eq!(last_words("first\npanicked\n").sentence, "panicked");
+        assert_eq!(last_words("").sentence, "the listener ended at once");
     }
 }

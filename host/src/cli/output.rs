@@ -56,11 +56,14 @@ pub(super) fn note(text: impl AsRef<str>) {
     eprintln!("{}", text.as_ref());
 }
 
+/// What stands before what to do next.
+pub(super) const HINT: &str = "      ";
+
 /// Says what went wrong and what to do next.
 pub(super) fn error(error: &CliError) {
     eprintln!("aude: {}", error.sentence.trim_end_matches('.'));
     if let Some(hint) = &error.hint {
-        eprintln!("      {hint}");
+        eprintln!("{HINT}{hint}");
     }
 }
 

@@ -6,6 +6,7 @@ use shared::request::{Rename as Wanted, Request};
 use super::connect::{Here, request};
 use super::error::CliError;
 use super::output;
+use super::quoted::session_name;
 
 /// Arguments of `aude rename`.
 #[derive(Debug, Args)]
@@ -13,6 +14,7 @@ pub(super) struct Rename {
     /// The session
     session: String,
     /// Its new name
+    #[arg(value_parser = session_name)]
     name: String,
     /// Print the response as JSON
     #[arg(long)]

@@ -14,7 +14,9 @@ use shared::status::Fate;
 use super::connect::{Here, Tries, ask_again};
 use super::error::{CliError, Code};
 use super::follow::{Follow, Seen};
+use super::inputs::flags;
 use super::output;
+use super::quoted::quoted;
 use super::render::{Colour, Renderer, fate_sentence};
 use crate::clock;
 
@@ -47,7 +49,13 @@ impl Send {
         let id = self.id.unwrap_or_else(SubmissionId::random);
         let mut follow = Follow::open(&here, record.id, record.sequence, Some(record.log)).await?;
         let submission = Submission { text, budget: self.budget, origin: None };
-        let mut wait = Wait { id, renderer: Renderer::new(colour()), json: self.json, fate: None };
+        let mut wait = Wait {
+            id,
+            session: record.name.clone(),
+            renderer: Renderer::new(colour()),
+            json: self.json,
+            fate: None,
+        };
         wait.renderer.owns(wait.id.clone());
         let (response, early) = wait.submit(&mut follow, &submission).await?;
         if self.json {
@@ -55,9 +63,15 @@ impl Send {
         }
         if !self.wait {
             if !self.json {
-                output::note(format!("taken; watch with `aude attach {}`", record.name));
+                output::note(format!("taken; watch with `aude attach {}`", quoted(&record.name)));
             }
             return Ok(());
+        }
+        if record.inputs > 0 && !self.json {
+            let name = quoted(&record.name);
+            output::note(format!(
+                "(the turn before waits for an answer; `aude answer {name}` in another terminal shows what is asked)"
+            ));
         }
         for entry in early {
             wait.see(&entry);
@@ -74,6 +88,8 @@ pub(super) fn colour() -> Colour {
 /// A submission on its way.
 struct Wait {
     id: SubmissionId,
+    /// The name of the session.
+    session: String,
     renderer: Renderer,
     json: bool,
     fate: Option<Open<Fate>>,
@@ -147,11 +163,21 @@ impl Wait {
         } else {
             output::text(&self.renderer.entry(entry));
         }
-        if let Event::Known(known) = &entry.event
-            && let Known::Settled { settled } = known.as_ref()
+        let Event::Known(known) = &entry.event else { return };
+        if let Known::Settled { settled } = known.as_ref()
             && settled.submission == self.id
         {
             self.fate = Some(settled.fate.clone());
+        }
+        // Nothing that is typed here reaches the session, so it is said where an answer can be given.
+        if let Known::Input(input) = known.as_ref()
+            && !self.json
+        {
+            let name = quoted(&self.session);
+            let (flags, id) = (flags(input), input.input);
+            output::note(format!(
+                "(answer in another terminal: `aude answer {name}` with {flags}; id: {id})"
+            ));
         }
     }
 }

@@ -11,6 +11,7 @@ use shared::request::{self, Request, Response};
 use super::attach::{self, Attach};
 use super::connect::{Here, request_again};
 use super::error::CliError;
+use super::quoted::{quoted, session_name};
 use super::{output, send};
 use crate::config::Config;
 use crate::harness;
@@ -19,10 +20,12 @@ use crate::harness;
 #[derive(Debug, Args)]
 pub(super) struct Start {
     /// The name of the session
+    #[arg(value_parser = session_name)]
     name: String,
     /// The first turn; standard input is read where there is none. Without any, the session waits
     text: Vec<String>,
-    /// The agent: claude, codex or aura; where none is given, claude if it is installed and logged in, else aura
+    /// The agent: claude, codex, aura, opencode, gemini, qwen, goose, or an agent of config.toml; where none is given, the first
+    /// of them that is installed and logged in
     #[arg(long)]
     harness: Option<String>,
     /// Where the agent works [default: this folder]
@@ -86,7 +89,9 @@ impl Start {
             request: Some(self.request.unwrap_or_else(SubmissionId::random)),
             worktree: self.worktree.then_some(true),
         };
-        let (record, is_new, response) = begin(&here, start).await?;
+        let name = start.name.clone();
+        let begun = begin(&here, start).await;
+        let (record, is_new, response) = begun.map_err(|error| error.about(&name))?;
         if self.json {
             output::json(&response);
         } else {
@@ -101,7 +106,7 @@ impl Start {
             return attach::attach(&here, record.id, &options).await;
         }
         if !self.json {
-            output::note(format!("watch with `aude attach {}`", record.name));
+            output::note(format!("watch with `aude attach {}`", quoted(&record.name)));
         }
         Ok(())
     }

@@ -9,6 +9,7 @@ use shared::status::Phase;
 use super::connect::{Here, ask, request};
 use super::error::CliError;
 use super::output;
+use super::quoted::quoted;
 use crate::clock;
 
 /// Arguments of `aude interrupt`.
@@ -57,7 +58,7 @@ impl Stop {
         done(
             self.json,
             &response,
-            &format!("{} is stopped; `aude send {}` continues it", record.name, record.name),
+            &format!("{} is stopped; `aude send {}` continues it", record.name, quoted(&record.name)),
         );
         Ok(())
     }
@@ -76,7 +77,8 @@ pub(super) struct Remove {
 impl Remove {
     pub(super) async fn run(self) -> Result<(), CliError> {
         let (mut link, record) = Here::open()?.find(&self.session).await?;
-        let response = request(&mut link, Request::Remove(record.id)).await?;
+        let response = request(&mut link, Request::Remove(record.id)).await;
+        let response = response.map_err(|error| error.about(&record.name))?;
         done(self.json, &response, &format!("{} is removed", record.name));
         Ok(())
     }

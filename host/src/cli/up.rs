@@ -4,17 +4,20 @@ use clap::Args;
 use shared::ids::SubmissionId;
 use shared::record::Record;
 use shared::request;
+use tokio::time::{Duration, Instant, sleep};
 
 use super::connect::Here;
 use super::error::{CliError, Code};
 use super::{output, pair, start};
+use crate::files::{self, Liveness};
 use crate::listener;
 use crate::text::one_line;
 
 /// Arguments of `aude up`.
 #[derive(Debug, Args)]
 pub(super) struct Up {
-    /// The agent of the first session: claude or aura
+    /// The agent of the first session, as in `aude start --harness`: claude, codex, aura, opencode, gemini, qwen, goose, or an agent
+    /// of config.toml
     #[arg(long)]
     harness: Option<String>,
     /// Where the first session works [default: this folder]
@@ -49,7 +52,7 @@ impl Up {
             one_line(&session.working_directory, 4096)
         ));
         tokio::select! {
-            result = self.pair_for_ever(&here) => result?,
+            Err(error) = self.pair_for_ever(&here) => return ended(&here, error).await,
             _ = tokio::signal::ctrl_c() => {}
         }
         self.farewell(&here).await
@@ -129,6 +132,29 @@ impl Up {
         ));
         Ok(())
     }
+}
+
+/// How long the listener may take to be gone after it has closed our link.
+const GONE_WITHIN: Duration = Duration::from_secs(5);
+
+/// The end of the screen without a key: a listener that was stopped in order, from elsewhere, is no failure.
+async fn ended(here: &Here, error: CliError) -> Result<(), CliError> {
+    let began = Instant::now();
+    while files::held(&here.home.listener_lock())? != Liveness::Gone {
+        if began.elapsed() > GONE_WITHIN {
+            return Err(error);
+        }
+        sleep(Duration::from_millis(30)).await;
+    }
+    // Only one that ended in order takes the file along that says where it is.
+    if listener::Whereabouts::read(&here.home)?.is_some() {
+        return Err(CliError::failed("the listener of this machine died")
+            .hint("`aude up` starts it again; sessions go on meanwhile"));
+    }
+    output::note(
+        "\nThe listener was stopped from elsewhere, so this link is closed. `aude up` starts it again.",
+    );
+    Ok(())
 }
 
 fn is_about_the_name(error: &CliError) -> bool {

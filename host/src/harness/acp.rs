@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use shared::gate::Finding;
 
-use super::{Abilities, Agent, Harness, Later, OpenError, Opening, Place};
+use super::{Abilities, Agent, Harness, Later, OpenError, Opening, Place, Version, version};
 use crate::config::Config;
 
 use presets::Program;
@@ -43,6 +43,14 @@ impl Harness for AcpHarness {
     /// `ok` says that it is installed and speaks ACP; about a login only some agents can tell without a prompt.
     fn probe<'a>(&'a self, place: &'a Place) -> Later<'a, Finding> {
         Box::pin(probe::probe(&self.program, place))
+    }
+
+    fn version<'a>(&'a self, place: &'a Place) -> Later<'a, Option<Version>> {
+        Box::pin(async move {
+            // Only of a preset is it known that the words before its own arguments are the agent itself, and what it prints.
+            let command = presets::version(&self.program)?;
+            version::printed(driver::spec(&command, place)).await
+        })
     }
 
     fn open(&self, opening: Opening) -> Later<'_, Result<Agent, OpenError>> {

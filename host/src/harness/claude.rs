@@ -17,7 +17,7 @@ pub(super) use wire::read as read_json;
 use shared::gate::Finding;
 use shared::status::Exit;
 
-use super::{Abilities, Agent, Harness, Later, OpenError, Opening, Place};
+use super::{Abilities, Agent, Harness, Later, OpenError, Opening, Place, Version, version};
 use crate::process;
 
 /// Claude Code. It keeps its conversations and its login itself; aude reads neither.
@@ -36,6 +36,14 @@ impl Harness for ClaudeHarness {
     /// `unreported` stands for a version that is too old to be asked about its login.
     fn probe<'a>(&'a self, place: &'a Place) -> Later<'a, Finding> {
         Box::pin(probe::probe(place))
+    }
+
+    fn version<'a>(&'a self, place: &'a Place) -> Later<'a, Option<Version>> {
+        Box::pin(version::printed(driver::spec(place, vec!["--version".into()])))
+    }
+
+    fn oldest(&self) -> Option<Version> {
+        Some(probe::OLDEST)
     }
 
     fn open(&self, opening: Opening) -> Later<'_, Result<Agent, OpenError>> {

@@ -11,7 +11,7 @@ mod wire;
 use shared::gate::Finding;
 use shared::status::Exit;
 
-use super::{Abilities, Agent, Harness, Later, OpenError, Opening, Place};
+use super::{Abilities, Agent, Harness, Later, OpenError, Opening, Place, Version, version};
 use crate::process;
 
 /// Codex. It keeps its conversations and its login itself; aude reads neither.
@@ -30,6 +30,14 @@ impl Harness for CodexHarness {
     /// `unreported` stands for a version whose app-server is not known to work.
     fn probe<'a>(&'a self, place: &'a Place) -> Later<'a, Finding> {
         Box::pin(probe::probe(place))
+    }
+
+    fn version<'a>(&'a self, place: &'a Place) -> Later<'a, Option<Version>> {
+        Box::pin(version::printed(driver::spec(place, vec!["--version".into()])))
+    }
+
+    fn oldest(&self) -> Option<Version> {
+        Some(probe::OLDEST)
     }
 
     fn open(&self, opening: Opening) -> Later<'_, Result<Agent, OpenError>> {

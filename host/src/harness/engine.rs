@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 
 use super::{
     Abilities, Agent, AgentCommand, AgentEvent, Asked, COMMANDS, EVENTS, Harness, Later, OpenError, Opening,
-    Place, Said, Subject, TurnEnd,
+    Place, Said, Subject, TurnEnd, Version,
 };
 use crate::engine::conversation::Store;
 use crate::engine::provider::Provider;
@@ -40,6 +40,10 @@ impl Harness for Aura {
 
     fn probe<'a>(&'a self, _place: &'a Place) -> Later<'a, Finding> {
         Box::pin(std::future::ready(Finding::Ok))
+    }
+
+    fn version<'a>(&'a self, _place: &'a Place) -> Later<'a, Option<Version>> {
+        Box::pin(std::future::ready(Version::of(env!("CARGO_PKG_VERSION"))))
     }
 
     fn open(&self, opening: Opening) -> Later<'_, Result<Agent, OpenError>> {

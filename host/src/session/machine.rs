@@ -46,6 +46,10 @@ const RETRY: Duration = Duration::from_millis(500);
 /// The pause after a turn that was interrupted or failed: an agent that is dying says so meanwhile, and takes no other turn with it.
 const REST: Duration = Duration::from_millis(250);
 
+/// How long a host whose agent may not run stays for whoever had it started: its link opens within milliseconds, and what is asked over it is
+/// then answered instead of lost.
+const LINGER: Duration = Duration::from_secs(2);
+
 /// The time of an input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Now {
@@ -238,6 +242,8 @@ struct State {
     is_chosen_late: bool,
     /// Since when the agent has nothing to do.
     idle_since: Option<Duration>,
+    /// Somebody has asked for a turn, a merge or the end: whoever had this host started was heard.
+    is_heard: bool,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -306,6 +312,7 @@ impl Machine {
             chosen: restart.chosen.clone(),
             is_chosen_late: false,
             idle_since: None,
+            is_heard: false,
         };
         Self { terms, restart, taken: BTreeMap::new(), fresh: Vec::new(), state }
     }
@@ -344,7 +351,8 @@ impl Machine {
             AgentState::Open => self.unload_at(),
             AgentState::Probing | AgentState::Closed { .. } | AgentState::Opening => None,
         };
-        [budget_end, kill_at, agent].into_iter().flatten().min()
+        let linger = self.lingers().then_some(LINGER);
+        [budget_end, kill_at, agent, linger].into_iter().flatten().min()
     }
 
     /// The state to which [`Machine::restore`] returns.
@@ -401,6 +409,7 @@ impl Machine {
     }
 
     fn asked(&mut self, to: FrameId, ask: Ask, now: Now, outputs: &mut Vec<Output>) {
+        self.state.is_heard |= matches!(ask, Ask::Submit { .. } | Ask::Merge | Ask::Stop);
         let response = match ask {
             Ask::Submit { text, budget, origin } => {
                 self.submit(&to, text, budget, origin, outputs).map_or_else(Response::Refused, taken)
@@ -548,12 +557,27 @@ impl Machine {
         match self.state.agent {
             AgentState::Opening | AgentState::Open => self.close(now, outputs),
             AgentState::Closing { .. } => {}
+            AgentState::Probing | AgentState::Closed { .. } if self.lingers() && now.elapsed < LINGER => {}
             AgentState::Probing | AgentState::Closed { .. } => {
                 self.tell_status(outputs);
                 outputs.push(Output::Append(Known::Ended { ended: ended.into() }));
                 outputs.push(Output::Exit);
                 self.state.stage = Stage::Over;
             }
+        }
+    }
+
+    /// Whether this host ends by itself before it has heard anybody.
+    fn lingers(&self) -> bool {
+        let is_alone = matches!(self.state.agent, AgentState::Probing | AgentState::Closed { .. });
+        match &self.state.stage {
+            Stage::Leaving {
+                ended: Ended::Refused | Ended::UnknownModel | Ended::InstructionsFile, ..
+            } => is_alone && !self.state.is_heard,
+            Stage::Leaving { ended: Ended::Stopped | Ended::Died(_), .. }
+            | Stage::Fresh
+            | Stage::Serving
+            | Stage::Over => false,
         }
     }
 

@@ -46,6 +46,9 @@ async fn every_exit_code_means_one_thing() {
         &["send", "one", "--budget", "0", "x"],
         &["send", "one", "--budget", "8d", "x"],
         &["attach", "one", "--since", "-1"],
+        &["start", "", "--harness", "aura"],
+        &["start", " \u{202e}", "--harness", "aura"],
+        &["rename", "one", ""],
         &["completions", "no-shell"],
     ] {
         ends(&home, wrong, 2, "error: ");
@@ -62,9 +65,11 @@ async fn every_exit_code_means_one_thing() {
         ends(&home, nobody, 4, "`aude sessions` lists them");
     }
     ends(&home, &["revoke", "nobody"], 4, "`aude devices` lists the paired devices");
-    ends(&home, &["start", "one", "--harness", "aura", "x"], 5, "send to it with `aude send NAME`");
+    ends(&home, &["start", "one", "--harness", "aura", "x"], 5, "send to it with `aude send one`");
     ends(&home, &["start", "two", "--harness", "vim", "x"], 5, "`aude doctor` lists the harnesses");
     ends(&home, &["start", "two", "--harness", "aura", "-C", "missing"], 5, "--directory");
-    ends(&home, &["remove", "one"], 5, "`aude stop NAME` ends it");
+    ends(&home, &["remove", "one"], 5, "`aude stop one` ends it");
+    ends(&home, &["start", "it's two; words", "--harness", "aura"], 0, r#"`aude attach "it's two; words"`"#);
+    ends(&home, &["remove", "it's two; words"], 5, r#"`aude stop "it's two; words"` ends it"#);
     ends(&home, &["send", "one"], 5, "give the text as an argument or on standard input");
 }

@@ -134,6 +134,30 @@ async fn up_shows_a_link_and_says_farewell_and_down_ends_what_it_started() {
 }
 
 #[tokio::test]
+async fn up_ends_with_its_listener_and_says_whether_that_was_meant() {
+    let home = machine();
+    let mut terminal = Terminal::open(&home.command(["up", "--harness", "aura"]));
+    terminal.shows("Ctrl-C ends this screen").await;
+    assert!(home.run(["down"]).status.success());
+    terminal.shows("The listener was stopped from elsewhere").await;
+    assert!(terminal.ended().await.success());
+
+    let mut terminal = Terminal::open(&home.command(["up", "--harness", "aura"]));
+    terminal.shows("Ctrl-C ends this screen").await;
+    nix::sys::signal::kill(listener(&home), nix::sys::signal::Signal::SIGKILL).unwrap();
+    terminal.shows("the listener of this machine died").await;
+    assert_eq!(terminal.ended().await.code(), Some(1));
+}
+
+#[tokio::test]
+async fn a_listener_that_cannot_read_its_settings_says_why_in_all_lines() {
+    let home = machine();
+    home.write_config("[start\nroots = 3");
+    let said = said(&home.run(["start", "x", "--harness", "aura"]));
+    assert!(said.contains("config.toml") && said.contains("2 | [start") && said.contains('^'), "{said}");
+}
+
+#[tokio::test]
 async fn up_says_when_the_listener_is_of_another_version() {
     let home = running().await;
     let path = home.root().join("rc/listener.json");

@@ -78,6 +78,14 @@ pub fn is_preset(name: &str) -> bool {
     PRESETS.iter().any(|preset| preset.name == name)
 }
 
+/// The program as it is asked for its version; none for one that would not know the question.
+pub(super) fn version(program: &Program) -> Option<Program> {
+    let preset = PRESETS.iter().find(|preset| preset.name == program.name)?;
+    let (agent, arguments) = program.command.split_first()?;
+    (arguments == preset.arguments)
+        .then(|| Program { command: vec![agent.clone(), "--version".to_owned()], ..program.clone() })
+}
+
 /// The presets with what the configuration changes, then the other agents of the configuration.
 pub(super) fn all(config: &Config) -> Vec<Program> {
     let mut programs: Vec<Program> = PRESETS.iter().map(Preset::program).collect();
@@ -157,6 +165,8 @@ mod tests {
         assert_eq!(programs[3].command, ["/opt/goose", "acp"]);
         assert_eq!(programs[3].modes, ["approve", "chat"]);
         assert_eq!(programs[4].modes, ["ask"]);
+        assert_eq!(version(&programs[3]).unwrap().command, ["/opt/goose", "--version"]);
+        assert_eq!(version(&programs[4]), None);
         assert!(is_preset("qwen") && !is_preset("mine"));
     }
 

@@ -8,7 +8,7 @@ use shared::status::Exit;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 use super::{driver, exit};
-use crate::harness::Place;
+use crate::harness::{Place, Version};
 use crate::process::{self, Owned, SpawnError};
 
 /// For both questions together; each takes well under a second on a machine that is not busy.
@@ -19,10 +19,6 @@ const ANSWER_BYTES: u64 = 64 * 1024;
 const NOT_RUN: i32 = 126;
 /// The oldest version that was tried. Far older ones have no `auth status` and would take the words for a prompt.
 pub(super) const OLDEST: Version = Version(2, 1, 197);
-
-/// A version of the program.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Version(u32, u32, u32);
 
 /// Asks the program. What it prints is read and forgotten.
 pub(super) async fn probe(place: &Place) -> Finding {
@@ -89,11 +85,7 @@ async fn drained(source: Option<impl AsyncRead + Unpin>) {
 fn version_of(answer: &Answer) -> Result<Version, Finding> {
     let text = text(answer)?;
     let word = text.split_whitespace().next().ok_or(Finding::Unreadable)?;
-    let mut numbers = word.split(['.', '-', '+']).map(str::parse::<u32>);
-    match (numbers.next(), numbers.next(), numbers.next()) {
-        (Some(Ok(major)), Some(Ok(minor)), Some(Ok(patch))) => Ok(Version(major, minor, patch)),
-        _ => Err(Finding::Unreadable),
-    }
+    Version::of(word).ok_or(Finding::Unreadable)
 }
 
 fn login(answer: &Answer) -> Finding {

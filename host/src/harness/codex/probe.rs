@@ -7,7 +7,7 @@ use shared::status::Exit;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 use super::{driver, exit};
-use crate::harness::Place;
+use crate::harness::{Place, Version};
 use crate::process::{self, Owned, SpawnError};
 
 /// For both questions together; each takes well under a second on a machine that is not busy.
@@ -17,7 +17,7 @@ const ANSWER_BYTES: u64 = 64 * 1024;
 /// What a guard exits with for a program that the system refused to execute.
 const NOT_RUN: i32 = 126;
 /// The oldest version that was tried: the app-server is experimental, and far older ones have none.
-const OLDEST: (u32, u32, u32) = (0, 166, 0);
+pub(super) const OLDEST: Version = Version(0, 166, 0);
 
 /// Asks the program. What it prints is read and forgotten.
 pub(super) async fn probe(place: &Place) -> Finding {
@@ -83,17 +83,13 @@ async fn kept(source: Option<impl AsyncRead + Unpin>) -> Vec<u8> {
     kept
 }
 
-fn version_of(answer: &Answer) -> Result<(u32, u32, u32), Finding> {
+fn version_of(answer: &Answer) -> Result<Version, Finding> {
     let text = String::from_utf8_lossy(&answer.output);
     if text.trim().is_empty() {
         return Err(Finding::Silent { exit: answer.exit });
     }
     let word = text.split_whitespace().nth(1).ok_or(Finding::Unreadable)?;
-    let mut numbers = word.split(['.', '-', '+']).map(str::parse::<u32>);
-    match (numbers.next(), numbers.next(), numbers.next()) {
-        (Some(Ok(major)), Some(Ok(minor)), Some(Ok(patch))) => Ok((major, minor, patch)),
-        _ => Err(Finding::Unreadable),
-    }
+    Version::of(word).ok_or(Finding::Unreadable)
 }
 
 /// It answers on its standard error, below warnings of its own.
@@ -122,7 +118,7 @@ mod tests {
     #[test]
     fn a_version_is_read_and_compared() {
         let version = |text: &str| version_of(&printed(text, "", 0));
-        assert_eq!(version("codex-cli 0.171.0\n"), Ok((0, 171, 0)));
+        assert_eq!(version("codex-cli 0.171.0\n"), Ok(Version(0, 171, 0)));
         assert!(version("codex-cli 0.42.0-alpha.1").unwrap() < OLDEST);
         assert_eq!(version("usage: codex"), Err(Finding::Unreadable));
         assert_eq!(version(" \n"), Err(Finding::Silent { exit: Exit::Status(0) }));

@@ -265,6 +265,22 @@ fn only_an_open_gate_lets_the_harness_run() {
 }
 
 #[test]
+fn a_host_whose_agent_may_not_run_stays_for_whoever_had_it_started_but_not_for_ever() {
+    let refused = || {
+        let mut story = Story::new();
+        story.tell(Input::Start);
+        assert_eq!(story.tell(Input::Probed(Finding::NotFound)), ["gate not_found", "exiting"]);
+        assert_eq!(story.machine.deadline(), Some(LINGER));
+        story
+    };
+    let taken = ["user a", "settled a dropped stopped", "→a taken", "exiting", "ended refused", "→exit"];
+    assert_eq!(refused().submit("a"), taken);
+    let mut story = refused();
+    assert!(story.later(LINGER - Duration::from_millis(1)).is_empty());
+    assert_eq!(story.later(Duration::from_millis(1)), ["ended refused", "→exit"]);
+}
+
+#[test]
 fn an_agent_that_dies_in_a_turn_is_opened_again_for_the_next_one_at_most_twice() {
     let mut story = Story::idle();
     for (round, name) in ["a", "b"].into_iter().enumerate() {
