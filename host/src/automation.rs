@@ -3,6 +3,7 @@
 pub mod book;
 pub mod error;
 pub mod event;
+pub mod failure;
 pub mod journal;
 pub mod run;
 pub mod store;

@@ -10,23 +10,27 @@ use shared::entry::{Assistant, Notice, Plan, Thinking, Tool, ToolClass, ToolResu
 use shared::frame::DeltaKind;
 use shared::ids::{InputId, PartId};
 
+pub mod commands;
+pub mod config;
 pub mod conversation;
 mod desk;
+mod hook;
 pub mod keeper;
 pub mod policy;
 pub mod provider;
+pub mod rules;
+pub mod setup;
 mod stop;
 pub mod tools;
 mod turn;
 pub mod workspace;
 
+pub use config::MAX_STEPS;
 pub use desk::{Desk, Grants};
 pub use keeper::{Keeper, SaveError, Saved};
+pub use rules::Rules;
 pub use stop::{Stop, Stopper, stop_pair};
-pub use turn::{Engine, Failure, Questions, TurnOutcome};
-
-/// Model calls of one turn where nothing else is asked for: far more than honest work takes, few enough to end a loop.
-pub const MAX_STEPS: u32 = 200;
+pub use turn::{Compacted, Engine, Failure, Questions, Rejection, TurnOutcome};
 
 /// What the engine does, as it does it.
 #[derive(Debug, Clone, PartialEq)]
@@ -125,7 +129,7 @@ pub struct Question {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Subject {
     /// The tool.
-    pub tool: &'static str,
+    pub tool: String,
     /// What sort of tool it is.
     pub class: ToolClass,
     /// The command line.

@@ -106,6 +106,11 @@ impl Conversation {
         u64::try_from(count.sum::<usize>()).unwrap_or(u64::MAX)
     }
 
+    /// Puts other messages in place of all.
+    pub fn replace(&mut self, messages: Vec<Message>) {
+        self.messages = Arc::new(messages);
+    }
+
     /// Adds a message.
     pub fn push(&mut self, message: Message) {
         Arc::make_mut(&mut self.messages).push(message);

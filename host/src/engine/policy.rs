@@ -4,10 +4,10 @@
 use std::path::PathBuf;
 
 use shared::decision::{Ask, Confirm, Matter, Verdict};
-use shared::entry::ToolClass;
 use shared::ids::{InputId, PartId};
 
-use super::tools::{Action, EditFile, ReadFile, RunCommand, SetPlan, WriteFile};
+use super::config::Policy;
+use super::tools::{Action, EditFile, Glob, Grep, ReadFile, RunCommand, SetPlan, WriteFile};
 use super::workspace::Workspace;
 use super::{Question, Subject};
 use crate::config::Permissions;
@@ -25,6 +25,10 @@ pub struct Permitted(pub(super) Work);
 pub(super) enum Work {
     /// Read a file.
     Read(ReadFile),
+    /// Find files by their names.
+    Glob(Glob),
+    /// Find files by what is in them.
+    Grep(Grep),
     /// Write a file.
     Write(WriteFile),
     /// Change a file.
@@ -65,6 +69,9 @@ pub enum Denied {
     /// The inside of a repository is not for tools.
     #[error("{0} belongs to git itself: what stands there can make git run programs")]
     Repository(String),
+    /// The tool's policy.
+    #[error("the settings do not allow this tool")]
+    Policy,
 }
 
 impl Wish {
@@ -100,63 +107,94 @@ impl Wish {
     }
 }
 
-/// Judges a call.
+/// Judges a call: by the policy of its tool where there is one, else by what it does.
 ///
 /// # Errors
 /// [`Denied`] says why it may not be done, whoever would grant it.
-pub fn permit(action: Action, permissions: Permissions, workspace: &Workspace) -> Result<Judgement, Denied> {
-    let permitted = |work: Work| Ok(Judgement::Permitted(Permitted(work)));
+pub fn permit(
+    action: Action,
+    permissions: Permissions,
+    policy: Option<Policy>,
+    workspace: &Workspace,
+) -> Result<Judgement, Denied> {
+    if policy == Some(Policy::Deny) {
+        return Err(Denied::Policy);
+    }
+    let (wish, is_harmless) = match judge(action, permissions, workspace)? {
+        Judged::Question(ask) => return Ok(Judgement::Asked(ask)),
+        Judged::Work(wish, is_harmless) => (wish, is_harmless),
+    };
+    let runs = match policy {
+        Some(Policy::Allow) => true,
+        Some(Policy::Confirm | Policy::Deny) => false,
+        None => is_harmless,
+    };
+    Ok(if runs { Judgement::Permitted(wish.grant()) } else { Judgement::Wished(wish) })
+}
+
+/// What a call is, before its tool's policy.
+enum Judged {
+    /// A question to a person.
+    Question(Ask),
+    /// Work, and whether it needs no person.
+    Work(Box<Wish>, bool),
+}
+
+fn judge(action: Action, permissions: Permissions, workspace: &Workspace) -> Result<Judged, Denied> {
     let (title, class) = (action.title(), action.class());
-    match action {
-        Action::Read(read) => permitted(Work::Read(read)),
-        Action::Plan(plan) => permitted(Work::Plan(plan)),
-        Action::Ask(ask) => Ok(Judgement::Asked(ask)),
-        Action::Bash(bash) => match Harmless::parse(&bash.command, bash.seconds(), workspace) {
-            Ok(harmless) => permitted(Work::Run(harmless)),
-            Err(_) => Ok(Judgement::Wished(Box::new(Wish {
-                title,
-                subject: Subject {
-                    tool: "bash",
-                    class,
-                    command: Some(bash.command.clone()),
-                    paths: Vec::new(),
-                },
+    let subject = |tool: &str, command: Option<String>, path: Option<PathBuf>| Subject {
+        tool: tool.to_owned(),
+        class,
+        command,
+        paths: path.into_iter().collect(),
+    };
+    let looking = |tool: &str, work: Work| Wish {
+        subject: subject(tool, None, None),
+        detail: title.clone(),
+        grant: tool.to_owned(),
+        session: "every call of this tool",
+        title: title.clone(),
+        work,
+    };
+    let (wish, is_harmless) = match action {
+        Action::Ask(ask) => return Ok(Judged::Question(ask)),
+        Action::Read(read) => (looking("read", Work::Read(read)), true),
+        Action::Glob(glob) => (looking("glob", Work::Glob(glob)), true),
+        Action::Grep(grep) => (looking("grep", Work::Grep(grep)), true),
+        Action::Plan(plan) => (looking("todo", Work::Plan(plan)), true),
+        Action::Bash(bash) => {
+            let harmless = Harmless::parse(&bash.command, bash.seconds(), workspace).ok();
+            let wish = Wish {
+                subject: subject("bash", Some(bash.command.clone()), None),
                 detail: bash.command.clone(),
                 grant: format!("bash {}", bash.command),
                 session: "exactly this command",
-                work: Work::Shell(bash),
-            }))),
-        },
-        Action::Write(write) => {
-            let Some(path) = asked_about(permissions, workspace, &write.path)? else {
-                return permitted(Work::Write(write));
+                title,
+                work: harmless.clone().map_or_else(|| Work::Shell(bash), Work::Run),
             };
+            (wish, harmless.is_some())
+        }
+        Action::Write(write) => {
+            let path = asked_about(permissions, workspace, &write.path)?;
             let detail = format!("{}\n{}", write.path, marked('+', &write.content));
-            Ok(edit_wish(title, "write", class, path, detail, Work::Write(write)))
+            let is_harmless = path.is_none();
+            (edits(title, subject("write", None, path), detail, Work::Write(write)), is_harmless)
         }
         Action::Edit(edit) => {
-            let Some(path) = asked_about(permissions, workspace, &edit.path)? else {
-                return permitted(Work::Edit(edit));
-            };
+            let path = asked_about(permissions, workspace, &edit.path)?;
             let places = if edit.all { " (everywhere in it)" } else { "" };
             let detail =
                 format!("{}{places}\n{}{}", edit.path, marked('-', &edit.old), marked('+', &edit.new));
-            Ok(edit_wish(title, "edit", class, path, detail, Work::Edit(edit)))
+            let is_harmless = path.is_none();
+            (edits(title, subject("edit", None, path), detail, Work::Edit(edit)), is_harmless)
         }
-    }
+    };
+    Ok(Judged::Work(Box::new(wish), is_harmless))
 }
 
-fn edit_wish(
-    title: String,
-    tool: &'static str,
-    class: ToolClass,
-    path: PathBuf,
-    detail: String,
-    work: Work,
-) -> Judgement {
-    let subject = Subject { tool, class, command: None, paths: vec![path] };
+fn edits(title: String, subject: Subject, detail: String, work: Work) -> Wish {
     let session = "every edit inside the working directory";
-    Judgement::Wished(Box::new(Wish { work, title, subject, detail, grant: "edits".to_owned(), session }))
+    Wish { work, title, subject, detail, grant: "edits".to_owned(), session }
 }
 
 /// Each line with a mark before it, as in a patch.
@@ -197,7 +235,7 @@ mod tests {
     fn judge(permissions: Permissions, tool: &str, input: &Value) -> Result<Judgement, Denied> {
         let directory = tempfile::tempdir().unwrap();
         let workspace = Workspace::open(directory.path()).unwrap();
-        permit(Action::read(tool, input).unwrap(), permissions, &workspace)
+        permit(Action::read(tool, input).unwrap(), permissions, None, &workspace)
     }
 
     #[test]
@@ -225,6 +263,29 @@ mod tests {
             assert_eq!(way(Permissions::Deny), ask, "{tool} {input}");
             assert_eq!(way(Permissions::Edits), edits, "{tool} {input}");
         }
+    }
+
+    #[test]
+    fn a_policy_decides_before_what_the_call_does() {
+        let directory = tempfile::tempdir().unwrap();
+        let workspace = Workspace::open(directory.path()).unwrap();
+        for (tool, input) in [
+            ("bash", json!({"command": "touch f"})),
+            ("bash", json!({"command": "ls"})),
+            ("read", json!({"path": "f"})),
+            ("edit", json!({"path": "f", "old": "a", "new": "b"})),
+        ] {
+            let judge = |policy| {
+                permit(Action::read(tool, &input).unwrap(), Permissions::Ask, Some(policy), &workspace)
+            };
+            assert!(matches!(judge(Policy::Allow), Ok(Judgement::Permitted(_))), "{tool}");
+            assert!(matches!(judge(Policy::Confirm), Ok(Judgement::Wished(_))), "{tool}");
+            assert_eq!(judge(Policy::Deny), Err(Denied::Policy), "{tool}");
+        }
+        let inside = json!({"path": ".git/config", "content": ""});
+        let action = Action::read("write", &inside).unwrap();
+        let judged = permit(action, Permissions::Edits, Some(Policy::Allow), &workspace);
+        assert!(matches!(judged, Err(Denied::Repository(_))));
     }
 
     fn wish(tool: &str, input: &Value) -> Wish {

@@ -9,6 +9,7 @@ use shared::entry::Usage;
 use tokio::sync::mpsc;
 
 use super::conversation::Message;
+use super::tools::ToolSpec;
 
 pub mod script;
 
@@ -23,6 +24,11 @@ pub trait Provider: Send + Sync {
     /// The models that can be chosen; the first is taken where none is.
     fn models(&self) -> Vec<String>;
 
+    /// Tokens of a model's context, where it is known by now.
+    fn context_tokens(&self, _model: &str) -> Option<u64> {
+        None
+    }
+
     /// Begins one model call. The events end with [`ModelEvent::Done`] or [`ModelEvent::Failed`]; a channel that ends otherwise is a connection
     /// that broke. Dropping the receiver aborts the call. Needs a tokio runtime.
     fn call(&self, request: ModelRequest) -> mpsc::Receiver<ModelEvent>;
@@ -33,6 +39,10 @@ pub trait Provider: Send + Sync {
 pub struct ModelRequest {
     /// The model.
     pub model: String,
+    /// What it is told beforehand; may be empty.
+    pub instructions: Arc<str>,
+    /// The tools that it may call.
+    pub tools: Arc<Vec<ToolSpec>>,
     /// What was said so far; the last one is to be answered.
     pub messages: Arc<Vec<Message>>,
     /// Where the tools work.
@@ -55,6 +65,13 @@ pub enum ModelEvent {
     },
     /// Tokens of the call.
     Usage(Usage),
+    /// The call failed before anything of the answer had come, and is made again.
+    Again {
+        /// Why it failed.
+        error: ModelError,
+        /// When it is made again.
+        after: Duration,
+    },
     /// The answer is complete.
     Done,
     /// There will be no answer.

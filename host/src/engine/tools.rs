@@ -13,6 +13,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 use tokio::sync::{Mutex, mpsc};
 
+use super::config::SandboxConfig;
 use super::policy::{Permitted, Work};
 use super::workspace::Workspace;
 use super::{EngineEvent, Stop};
@@ -20,7 +21,13 @@ use crate::text;
 
 mod bash;
 mod bounded;
+mod child;
 mod file;
+mod find;
+mod specs;
+
+pub use child::Confined;
+pub use specs::ToolSpec;
 
 /// How long a command may run where the call does not say.
 const SECONDS: u64 = 120;
@@ -42,6 +49,10 @@ pub enum Action {
     Write(WriteFile),
     /// `edit`.
     Edit(EditFile),
+    /// `glob`.
+    Glob(Glob),
+    /// `grep`.
+    Grep(Grep),
     /// `bash`.
     Bash(RunCommand),
     /// `todo`.
@@ -93,6 +104,38 @@ pub struct EditFile {
     pub all: bool,
 }
 
+/// What `glob` is given.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Glob {
+    /// The pattern, on the path from `path`.
+    pub pattern: String,
+    /// The folder below which is looked.
+    #[serde(default = "here")]
+    pub path: String,
+}
+
+/// What `grep` is given.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Grep {
+    /// The regular expression, on one line.
+    pub pattern: String,
+    /// The file, or the folder below which is looked.
+    #[serde(default = "here")]
+    pub path: String,
+    /// Only files whose path fits this.
+    #[serde(default)]
+    pub glob: Option<String>,
+    /// Whether capital and small letters are the same.
+    #[serde(default)]
+    pub ignore_case: bool,
+}
+
+fn here() -> String {
+    ".".to_owned()
+}
+
 /// What `bash` is given.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -124,7 +167,7 @@ pub struct SetPlan {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadCall {
     /// There is no such tool.
-    #[error("there is no tool {0:?}; there are read, write, edit, bash, todo and ask")]
+    #[error("there is no tool {0:?}; there are read, write, edit, glob, grep, bash, todo and ask")]
     UnknownTool(String),
     /// It was given something else than it takes.
     #[error("the tool {tool} cannot use what it was given: {detail}")]
@@ -148,9 +191,15 @@ impl Action {
             "read" => ReadFile::deserialize(input).map(Self::Read).map_err(wrong),
             "write" => WriteFile::deserialize(input).map(Self::Write).map_err(wrong),
             "edit" => EditFile::deserialize(input).map(Self::Edit).map_err(wrong),
+            "glob" => Glob::deserialize(input).map(Self::Glob).map_err(wrong),
+            "grep" => Grep::deserialize(input).map(Self::Grep).map_err(wrong),
             "bash" => RunCommand::deserialize(input).map(Self::Bash).map_err(wrong),
             "todo" => SetPlan::deserialize(input).map(Self::Plan).map_err(wrong),
-            "ask" => Ask::deserialize(input).map(Self::Ask).map_err(wrong),
+            "ask" => specs::AskForm::deserialize(input)
+                .map_err(|error| error.to_string())
+                .and_then(specs::AskForm::ask)
+                .map(Self::Ask)
+                .map_err(|detail| BadCall::Input { tool: tool.to_owned(), detail }),
             unknown => Err(BadCall::UnknownTool(text::one_line(unknown, 40))),
         }
     }
@@ -162,6 +211,8 @@ impl Action {
             Self::Read(read) => format!("Read {}", read.path),
             Self::Write(write) => format!("Write {} ({})", write.path, line_count(&write.content)),
             Self::Edit(edit) => format!("Edit {}", edit.path),
+            Self::Glob(glob) => format!("Find {}", glob.pattern),
+            Self::Grep(grep) => format!("Search for {}", grep.pattern),
             Self::Bash(bash) => format!("Run `{}`", bash.command),
             Self::Plan(plan) => format!("Plan {} steps", plan.steps.len()),
             Self::Ask(ask) => format!("Ask: {}", ask.question),
@@ -175,6 +226,7 @@ impl Action {
         match self {
             Self::Read(_) => ToolClass::Read,
             Self::Write(_) | Self::Edit(_) => ToolClass::Edit,
+            Self::Glob(_) | Self::Grep(_) => ToolClass::Search,
             Self::Bash(_) => ToolClass::Execute,
             Self::Plan(_) => ToolClass::Think,
             Self::Ask(_) => ToolClass::Other,
@@ -235,6 +287,10 @@ pub struct Tools {
     guard_program: PathBuf,
     /// Changes to files happen one after the other, in the order of their calls.
     edits: Arc<Mutex<()>>,
+    /// Variables of our environment that no child gets.
+    hidden: Arc<Vec<String>>,
+    /// How children are confined.
+    sandbox: Option<Arc<SandboxConfig>>,
 }
 
 /// One call that runs: who it is, whom it tells, what stops it.
@@ -252,7 +308,35 @@ impl Tools {
     /// Tools that work in a workspace.
     #[must_use]
     pub fn new(workspace: Workspace, run: HostId, guard_program: PathBuf) -> Self {
-        Self { workspace, run, guard_program, edits: Arc::default() }
+        Self { workspace, run, guard_program, edits: Arc::default(), hidden: Arc::default(), sandbox: None }
+    }
+
+    /// The same, whose children never get these variables of our environment.
+    #[must_use]
+    pub fn hiding(mut self, variables: Vec<String>) -> Self {
+        self.hidden = Arc::new(variables);
+        self
+    }
+
+    /// The same, whose commands are confined.
+    #[must_use]
+    pub fn confined(mut self, sandbox: Option<SandboxConfig>) -> Self {
+        self.sandbox = sandbox.map(Arc::new);
+        self
+    }
+
+    /// What the model is told of the tools.
+    #[must_use]
+    pub fn specs(&self) -> Vec<ToolSpec> {
+        specs::own()
+    }
+
+    /// Reads a call.
+    ///
+    /// # Errors
+    /// [`BadCall`] where there is no such tool, or it takes something else.
+    pub fn read(&self, tool: &str, input: &Value) -> Result<Action, BadCall> {
+        Action::read(tool, input)
     }
 
     /// The workspace.
@@ -265,6 +349,12 @@ impl Tools {
     pub async fn run(&self, work: Permitted, running: Running) -> Outcome {
         match work.0 {
             Work::Read(read) => self.on_files(move |workspace| file::read(workspace, &read)).await,
+            Work::Glob(glob) => {
+                self.search(running, move |workspace, stop| find::glob(workspace, &glob, &stop)).await
+            }
+            Work::Grep(grep) => {
+                self.search(running, move |workspace, stop| find::grep(workspace, &grep, &stop)).await
+            }
             Work::Write(write) => self.change(running, move |workspace| file::write(workspace, &write)).await,
             Work::Edit(edit) => self.change(running, move |workspace| file::edit(workspace, &edit)).await,
             Work::Run(harmless) => bash::run(self, &bash::Command::of(&harmless), running).await,
@@ -278,6 +368,15 @@ impl Tools {
                 Outcome::plain(ResultStatus::Ok, &shown)
             }
         }
+    }
+
+    /// A search looks now and then whether it is stopped.
+    async fn search(
+        &self,
+        running: Running,
+        work: impl FnOnce(&Workspace, Stop) -> Outcome + Send + 'static,
+    ) -> Outcome {
+        self.on_files(move |workspace| work(workspace, running.stop)).await
     }
 
     async fn change(

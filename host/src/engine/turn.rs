@@ -1,34 +1,31 @@
 //! The loop of a turn: model call, tools, next model call, until the model calls no tool; saved after each step.
 
-use std::fmt::Write as _;
 use std::sync::Arc;
 
-use futures_util::StreamExt as _;
-use futures_util::stream::FuturesUnordered;
-use shared::decision::{Decision, Matter};
-use shared::entry::{Level, Notice, ResultStatus, Tool, ToolClass, ToolResult, Usage};
-use shared::frame::DeltaKind;
-use shared::ids::{InputId, PartId};
-use shared::limits;
-use tokio::sync::{mpsc, oneshot};
+use shared::entry::{Assistant, Level};
+use shared::ids::PartId;
+use tokio::sync::mpsc;
 
-use super::conversation::{AnsweredCall, Conversation, Message};
+use super::conversation::{Conversation, Message};
 use super::keeper::{Keeper, SaveError, Saved};
-use super::policy::{self, Judgement, Permitted, Wish};
-use super::provider::{Fault, ModelError, ModelEvent, ModelRequest, Provider};
-use super::tools::{Action, Outcome, Running, Tools};
-use super::{Answered, Called, Desk, EngineEvent, Finished, Grants, Question, Stop};
+use super::provider::{Fault, ModelError, Provider};
+use super::rules::Rules;
+use super::tools::Tools;
+use super::{Answered, Called, Desk, EngineEvent, Grants, Question, Stop};
 use crate::config::Permissions;
-use crate::text;
+use crate::engine::hook::{self, Look, Verdict};
 
+mod answer;
+mod calls;
+mod compaction;
 mod draft;
+mod front;
 
-use draft::{Call, Draft};
+use answer::Use;
+use draft::{Answer, Call};
+use front::Front;
 
-/// What the model is told of a call that nobody is there to decide.
-const NOBODY: &str = "Nobody is there to decide this; the run ends here.";
-/// What it is told of the calls behind that.
-const NOT_RUN: &str = "Not run: a call before it needs a decision that nobody is there to make.";
+pub use compaction::Compacted;
 
 /// The built-in agent with its conversation.
 pub struct Engine {
@@ -36,10 +33,14 @@ pub struct Engine {
     pub provider: Arc<dyn Provider>,
     /// The name of the model.
     pub model: String,
+    /// The agent of the configuration, where one was chosen.
+    pub agent: Option<String>,
     /// The tools.
     pub tools: Tools,
     /// What the tools may do.
     pub permissions: Permissions,
+    /// What it keeps to beside that.
+    pub rules: Rules,
     /// Model calls of one turn.
     pub max_steps: u32,
     /// What was said so far.
@@ -71,10 +72,28 @@ pub enum TurnOutcome {
     Completed,
     /// It was stopped.
     Interrupted,
+    /// What was said did not enter the conversation, which is as it was before.
+    Rejected(Rejection),
     /// A person would have had to decide this, and nobody is to be waited for.
     Blocked(Box<Question>),
+    /// A hook, or a guardrail on answers, does not let it go on; the sentence says which and why.
+    PolicyStop(String),
     /// It failed.
     Failed(Failure),
+}
+
+/// Why a message did not enter the conversation.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Rejection {
+    /// There is nothing in it.
+    #[error("the message is empty")]
+    Empty,
+    /// The model could not read it.
+    #[error("the message has no room in the model's context of {0} tokens")]
+    NoRoom(u64),
+    /// A guardrail; the sentence is the guardrail's own.
+    #[error("{0}")]
+    Guardrail(String),
 }
 
 /// Why a turn failed.
@@ -86,6 +105,17 @@ pub enum Failure {
     /// It went on for too long.
     #[error("the turn was ended after {0} model calls; send another message to let it go on")]
     MaxSteps(u32),
+    /// It used too much.
+    #[error("the turn was ended: it used {used} tokens, and its budget is {budget}")]
+    TokenBudget {
+        /// What it used.
+        used: u64,
+        /// What it may use.
+        budget: u64,
+    },
+    /// The conversation fills the context and cannot be made smaller.
+    #[error("the conversation fills the model's context and could not be made smaller: {0}")]
+    Compaction(String),
     /// The conversation cannot be saved.
     #[error("the conversation cannot be saved: {0}")]
     Save(#[from] SaveError),
@@ -95,7 +125,19 @@ pub enum Failure {
 enum Halt {
     Stopped,
     Blocked(Box<Question>),
+    PolicyStop(String),
     Failed(Failure),
+}
+
+impl From<Halt> for TurnOutcome {
+    fn from(halt: Halt) -> Self {
+        match halt {
+            Halt::Stopped => Self::Interrupted,
+            Halt::Blocked(question) => Self::Blocked(question),
+            Halt::PolicyStop(why) => Self::PolicyStop(why),
+            Halt::Failed(failure) => Self::Failed(failure),
+        }
+    }
 }
 
 impl Engine {
@@ -106,13 +148,31 @@ impl Engine {
         events: &mpsc::Sender<EngineEvent>,
         stop: Stop,
     ) -> TurnOutcome {
+        if let Some(rejection) = self.rejection(&said) {
+            return TurnOutcome::Rejected(rejection);
+        }
         let front = Front { events: events.clone(), stop };
         match self.steps(said, &front).await {
             Ok(()) => TurnOutcome::Completed,
-            Err(Halt::Failed(failure)) => TurnOutcome::Failed(failure),
-            Err(Halt::Blocked(question)) => TurnOutcome::Blocked(question),
-            Err(Halt::Stopped) => TurnOutcome::Interrupted,
+            Err(halt) => halt.into(),
         }
+    }
+
+    /// Tokens of the model's context, where they are known.
+    #[must_use]
+    pub fn context_tokens(&self) -> Option<u64> {
+        self.rules.context_tokens.or_else(|| self.provider.context_tokens(&self.model))
+    }
+
+    fn rejection(&self, said: &str) -> Option<Rejection> {
+        if said.trim().is_empty() {
+            return Some(Rejection::Empty);
+        }
+        if let Some(sentence) = self.rules.refused_input(said) {
+            return Some(Rejection::Guardrail(sentence));
+        }
+        let room = self.context_tokens()?;
+        (compaction::tokens_at_least(said) > room).then_some(Rejection::NoRoom(room))
     }
 
     async fn steps(&mut self, said: String, front: &Front) -> Result<(), Halt> {
@@ -120,11 +180,28 @@ impl Engine {
         self.conversation.push(Message::User { message: message.clone(), text: said.clone() });
         self.save().await?;
         front.tell(EngineEvent::Began { message, text: said }).await;
+        let mut used = 0_u64;
+        // What the context holds, as the last call counted it.
+        let mut held = None;
         for iteration in 1..=self.max_steps {
-            let (answer, usage) = self.answer(front).await?;
+            if let Some(budget) = self.rules.token_budget.filter(|budget| used >= *budget) {
+                return Err(Halt::Failed(Failure::TokenBudget { used, budget }));
+            }
+            self.keep_small(held, front).await?;
+            let (answer, usage) = self.answer_or_compact(front).await?;
+            used = used.saturating_add(usage.tokens);
+            if let Some(sentence) = self.rules.refused_output(&answer.text) {
+                return Err(Halt::PolicyStop(sentence));
+            }
+            if !answer.text.is_empty() {
+                front.tell(EngineEvent::Assistant(said_by(&answer, &self.model))).await;
+            }
+            front.usage(usage.counted.clone()).await;
+            front.tell(EngineEvent::Answered(answered(&answer, iteration, usage.counted))).await;
+            held = Some(usage.tokens);
+            let stopped = self.ask_hooks(&answer, iteration, front).await;
             let is_last = answer.calls.is_empty();
-            front.tell(EngineEvent::Answered(answered(&answer, iteration, usage))).await;
-            let (calls, blocked) = self.run_calls(answer.calls, front).await;
+            let (calls, blocked) = self.run_calls(answer.calls, stopped.is_some(), front).await;
             self.conversation.push(Message::Assistant {
                 message: answer.message,
                 text: answer.text,
@@ -132,10 +209,15 @@ impl Engine {
                 calls,
             });
             let saved = self.save().await?;
+            if !is_last {
+                front.tell(EngineEvent::Saved(saved)).await;
+            }
+            if let Some(why) = stopped {
+                return Err(Halt::PolicyStop(why));
+            }
             if is_last {
                 return Ok(());
             }
-            front.tell(EngineEvent::Saved(saved)).await;
             if front.stop.is_stopped() {
                 return Err(Halt::Stopped);
             }
@@ -146,174 +228,44 @@ impl Engine {
         Err(Halt::Failed(Failure::MaxSteps(self.max_steps)))
     }
 
-    /// One model call to its end.
-    async fn answer(&self, front: &Front) -> Result<(draft::Answer, Option<Usage>), Halt> {
-        let mut stream = self.provider.call(ModelRequest {
-            model: self.model.clone(),
-            messages: self.conversation.messages(),
-            working_directory: self.tools.workspace().root().to_path_buf(),
-        });
-        let mut draft = Draft::new(&self.model);
-        let mut stop = front.stop.clone();
-        // Told after what it counts, as readers expect.
-        let mut usage = None;
-        loop {
-            let event = tokio::select! {
-                biased;
-                () = stop.wait() => {
-                    draft.abandon(front).await;
-                    front.usage(usage).await;
-                    return Err(Halt::Stopped);
+    /// Asks each hook whether the turn goes on. One that does not answer stops it: it may have been about to.
+    async fn ask_hooks(&self, answer: &Answer, iteration: u32, front: &Front) -> Option<String> {
+        let look = Look {
+            session: self.conversation.id(),
+            iteration,
+            text: &answer.text,
+            calls: answer.calls.iter().map(|call| (call.name.as_str(), &call.input)).collect(),
+        };
+        for hook in &self.rules.hooks {
+            match hook::ask(hook, &look, &self.tools, front.stop.clone()).await {
+                Verdict::Continue(None) => {}
+                Verdict::Continue(Some(said)) => {
+                    front.notice(Level::Info, format!("{}: {said}", hook.name)).await;
                 }
-                event = stream.recv() => event,
-            };
-            let error = match event {
-                Some(ModelEvent::Thinking(piece)) => {
-                    draft.thinking(&piece, front).await;
-                    continue;
-                }
-                Some(ModelEvent::Text(piece)) => {
-                    draft.text(&piece, front).await;
-                    continue;
-                }
-                Some(ModelEvent::Call { name, input }) => {
-                    draft.call(name, input);
-                    continue;
-                }
-                Some(ModelEvent::Usage(counted)) => {
-                    usage = Some(counted);
-                    continue;
-                }
-                Some(ModelEvent::Done) => {
-                    let answer = draft.finish(front).await;
-                    front.usage(usage.clone()).await;
-                    return Ok((answer, usage));
-                }
-                Some(ModelEvent::Failed(error)) => error,
-                None => ModelError {
-                    provider: self.provider.name(),
-                    fault: Fault::Network,
-                    status: None,
-                    message: "the connection broke in the middle of an answer".to_owned(),
-                    retry_after: None,
-                },
-            };
-            draft.abandon(front).await;
-            front.usage(usage).await;
-            return Err(Halt::Failed(error.into()));
+                Verdict::Stop(said) => return Some(said),
+                // The turn is stopped anyway.
+                Verdict::Interrupted => return None,
+            }
         }
+        None
     }
 
-    /// Runs the calls side by side: begun in order, told as they end, given back in order, with the question that nobody is there to answer. Every
-    /// call comes back with a result.
-    async fn run_calls(&self, calls: Vec<Call>, front: &Front) -> (Vec<AnsweredCall>, Option<Box<Question>>) {
-        let mut running = FuturesUnordered::new();
-        let mut answered: Vec<Option<AnsweredCall>> = Vec::new();
-        let mut blocked = None;
-        for (index, call) in calls.into_iter().enumerate() {
-            let work = match self.begin(&call, front, blocked.is_some()).await {
-                Begun::Blocked(question) => {
-                    blocked = Some(question);
-                    Begun::Over(Outcome::plain(ResultStatus::Denied, NOBODY))
-                }
-                work => work,
-            };
-            answered.push(None);
-            running.push(async move {
-                let work = match work {
-                    Begun::Permitted(work) => Ok(work),
-                    Begun::Waits(waits) => waits.decided(front.stop.clone()).await,
-                    Begun::Over(outcome) => Err(outcome),
-                    Begun::Blocked(_) => Err(Outcome::interrupted()),
-                };
-                let outcome = match work {
-                    Ok(work) => {
-                        let running = Running {
-                            call: call.call.clone(),
-                            events: front.events.clone(),
-                            stop: front.stop.clone(),
-                        };
-                        self.tools.run(work, running).await
+    /// One model call; where the conversation is too long for it, the conversation is made smaller and the call is made again, once.
+    async fn answer_or_compact(&mut self, front: &Front) -> Result<(Answer, Use), Halt> {
+        match self.answer(front).await {
+            Err(Halt::Failed(Failure::Provider(error))) if error.fault == Fault::ContextExhausted => {
+                front.notice(Level::Info, "The conversation is too long for the model.".to_owned()).await;
+                match self.make_smaller(front).await {
+                    Ok(_) => self.answer(front).await,
+                    // What was too long is worth more to whoever reads it than that nothing was left to leave out.
+                    Err(compaction::Trouble::NothingToLeaveOut) => {
+                        Err(Halt::Failed(Failure::Provider(error)))
                     }
-                    Err(outcome) => outcome,
-                };
-                (index, call, outcome)
-            });
-        }
-        while let Some((index, call, outcome)) = running.next().await {
-            let told = told(&outcome);
-            let status = outcome.status;
-            let result = ToolResult {
-                call: call.call.clone(),
-                status: status.into(),
-                text: outcome.text,
-                diff: outcome.diff,
-                exit: outcome.exit,
-                truncated: outcome.truncated,
-            };
-            let finished = Finished { name: call.name.clone(), told: told.clone(), result };
-            front.tell(EngineEvent::ToolFinished(finished)).await;
-            if let Some(place) = answered.get_mut(index) {
-                *place = Some(AnsweredCall {
-                    call: call.call,
-                    name: call.name,
-                    input: call.input,
-                    status: status.into(),
-                    result: told,
-                });
+                    Err(trouble) => Err(trouble.into()),
+                }
             }
+            other => other,
         }
-        (answered.into_iter().flatten().collect(), blocked)
-    }
-
-    /// Tells that a call begins, and finds out what it may do; nothing where one before it blocked the turn.
-    async fn begin(&self, call: &Call, front: &Front, is_blocked: bool) -> Begun {
-        let read = Action::read(&call.name, &call.input);
-        let (title, class) = match &read {
-            Ok(action) => (action.title(), action.class()),
-            Err(_) => (text::one_line(&call.name, 40), ToolClass::Other),
-        };
-        front
-            .tell(EngineEvent::ToolStarted(Tool {
-                call: call.call.clone(),
-                name: call.name.clone(),
-                title: title.clone(),
-                class: class.into(),
-                input: call.input.clone(),
-            }))
-            .await;
-        if front.stop.is_stopped() {
-            return Begun::Over(Outcome::interrupted());
-        }
-        if is_blocked {
-            return Begun::Over(Outcome::plain(ResultStatus::Interrupted, NOT_RUN));
-        }
-        let action = match read {
-            Ok(action) => action,
-            Err(bad) => return Begun::Over(Outcome::plain(ResultStatus::Error, &bad.to_string())),
-        };
-        let (question, wish) = match policy::permit(action, self.permissions, self.tools.workspace()) {
-            Ok(Judgement::Permitted(work)) => return Begun::Permitted(work),
-            Ok(Judgement::Wished(wish)) if self.grants.hold(wish.pattern()) => {
-                return Begun::Permitted(wish.grant());
-            }
-            Ok(Judgement::Wished(wish)) => (wish.question(call.call.clone()), Some(*wish)),
-            Ok(Judgement::Asked(ask)) => {
-                let matter = Matter::Ask(ask);
-                (Question { input: InputId::random(), matter, subject: None, grant: None }, None)
-            }
-            Err(denied) => {
-                front.notice(Level::Warning, format!("{title} was denied: {denied}.")).await;
-                return Begun::Over(Outcome::plain(ResultStatus::Denied, &format!("Denied: {denied}.")));
-            }
-        };
-        match self.questions {
-            Questions::Block => return Begun::Blocked(Box::new(question)),
-            Questions::Wait => {}
-        }
-        let decision = self.desk.wait(question.input);
-        front.tell(EngineEvent::Asked(Box::new(question))).await;
-        Begun::Waits(Waits { wish, decision })
     }
 
     /// Saves the conversation; it is durable on return.
@@ -329,7 +281,11 @@ impl Engine {
     }
 }
 
-fn answered(answer: &draft::Answer, iteration: u32, usage: Option<Usage>) -> Answered {
+fn said_by(answer: &Answer, model: &str) -> Assistant {
+    Assistant { message: answer.message.clone(), text: answer.text.clone(), model: Some(model.to_owned()) }
+}
+
+fn answered(answer: &Answer, iteration: u32, usage: Option<shared::entry::Usage>) -> Answered {
     let called =
         |call: &Call| Called { call: call.call.clone(), name: call.name.clone(), input: call.input.clone() };
     Answered {
@@ -338,95 +294,6 @@ fn answered(answer: &draft::Answer, iteration: u32, usage: Option<Usage>) -> Ans
         calls: answer.calls.iter().map(called).collect(),
         iteration,
         usage,
-    }
-}
-
-/// How far a call is once it has begun.
-enum Begun {
-    /// It may run.
-    Permitted(Permitted),
-    /// A person decides.
-    Waits(Waits),
-    /// A person would have to decide, and nobody is there.
-    Blocked(Box<Question>),
-    /// It will not run.
-    Over(Outcome),
-}
-
-/// A call that waits for a person.
-struct Waits {
-    /// What may run then; none for a question, whose answer is its result.
-    wish: Option<Wish>,
-    decision: oneshot::Receiver<Decision>,
-}
-
-impl Waits {
-    /// What may run now, or what came of the call without running.
-    async fn decided(self, mut stop: Stop) -> Result<Permitted, Outcome> {
-        let decision = tokio::select! {
-            biased;
-            () = stop.wait() => return Err(Outcome::interrupted()),
-            decision = self.decision => decision.map_err(|_| Outcome::interrupted())?,
-        };
-        let denied = |why: &str| Outcome::plain(ResultStatus::Denied, why);
-        let answered = |answer: &str| Outcome::plain(ResultStatus::Ok, answer);
-        Err(match (decision, self.wish) {
-            (Decision::Allow | Decision::AllowSession, Some(wish)) => return Ok(wish.grant()),
-            (Decision::Deny { text: Some(text) }, _) => denied(&format!("Denied: {text}")),
-            (Decision::Deny { text: None }, _) => denied("Denied: a person said no."),
-            (Decision::Chosen(labels), None) => answered(&format!("The person chose: {}", labels.join(", "))),
-            (Decision::Said(text), None) => answered(&format!("The person said: {text}")),
-            (Decision::Chosen(_) | Decision::Said(_), Some(_))
-            | (Decision::Allow | Decision::AllowSession, None) => {
-                denied("Denied: the answer fits no question.")
-            }
-        })
-    }
-}
-
-/// What the model is told of an outcome: the text, and how a command ended.
-fn told(outcome: &Outcome) -> String {
-    let mut told = outcome.text.clone();
-    match outcome.exit {
-        None | Some(shared::status::Exit::Status(0)) => {}
-        Some(shared::status::Exit::Status(status)) => {
-            let _ = write!(told, "\n(exit status {status})");
-        }
-        Some(shared::status::Exit::Signal(signal)) => {
-            let _ = write!(told, "\n(ended by signal {signal})");
-        }
-    }
-    told
-}
-
-/// Who listens to a turn and may stop it.
-struct Front {
-    events: mpsc::Sender<EngineEvent>,
-    stop: Stop,
-}
-
-impl Front {
-    /// Tells; a front that is gone stops the turn by its stopper, not by this.
-    async fn tell(&self, event: EngineEvent) {
-        let _ = self.events.send(event).await;
-    }
-
-    async fn usage(&self, usage: Option<Usage>) {
-        if let Some(usage) = usage {
-            self.tell(EngineEvent::Usage(usage)).await;
-        }
-    }
-
-    async fn notice(&self, level: Level, text: String) {
-        self.tell(EngineEvent::Notice(Notice { level: level.into(), text })).await;
-    }
-
-    async fn delta(&self, message: &PartId, kind: DeltaKind, mut text: &str) {
-        while !text.is_empty() {
-            let piece = text::cut(text, limits::DELTA_BYTES);
-            text = text.get(piece.len()..).unwrap_or_default();
-            self.tell(EngineEvent::Delta { message: message.clone(), kind, text: piece.to_owned() }).await;
-        }
     }
 }
 

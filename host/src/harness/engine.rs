@@ -19,7 +19,7 @@ use crate::engine::provider::script::{self, Script, ScriptProvider};
 use crate::engine::tools::Tools;
 use crate::engine::workspace::Workspace;
 use crate::engine::{
-    Desk, Engine, EngineEvent, Grants, MAX_STEPS, Question, Questions, TurnOutcome, stop_pair,
+    Desk, Engine, EngineEvent, Grants, MAX_STEPS, Question, Questions, Rules, TurnOutcome, stop_pair,
 };
 
 /// The word by which it is chosen.
@@ -86,7 +86,9 @@ fn assemble(opening: Opening) -> Result<(Engine, Option<String>), OpenError> {
         provider,
         model,
         tools: Tools::new(workspace, place.run, place.guard_program),
+        agent: None,
         permissions: opening.permissions,
+        rules: Rules::default(),
         max_steps: MAX_STEPS,
         conversation: opened.conversation,
         keeper: Arc::new(store),
@@ -183,6 +185,14 @@ async fn turn(
             say(events, Level::Error, failure.to_string()).await;
             TurnEnd::Failed
         }
+        TurnOutcome::Rejected(rejection) => {
+            say(events, Level::Error, rejection.to_string()).await;
+            TurnEnd::Failed
+        }
+        TurnOutcome::PolicyStop(why) => {
+            say(events, Level::Error, why).await;
+            TurnEnd::Failed
+        }
     }
 }
 
@@ -211,7 +221,7 @@ fn agent_event(event: EngineEvent) -> Option<AgentEvent> {
 
 fn asked(question: Question) -> Asked {
     let subject = question.subject.map(|subject| Subject {
-        tool: subject.tool.to_owned(),
+        tool: subject.tool,
         class: subject.class,
         command: subject.command,
         paths: subject.paths,

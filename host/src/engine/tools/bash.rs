@@ -11,9 +11,9 @@ use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::sync::mpsc;
 
 use super::bounded::Bounded;
-use super::{EngineEvent, Outcome, RunCommand, Running, Tools};
+use super::{Confined, EngineEvent, Outcome, RunCommand, Running, Tools};
 use crate::engine::policy::command::Harmless;
-use crate::process::{self, Environment, Owned, Spec};
+use crate::process::{self, Owned};
 use crate::text::{Decoder, Stripper};
 
 /// Bytes that are read at once; a `delta` never carries more.
@@ -66,14 +66,7 @@ pub(super) async fn run(tools: &Tools, command: &Command, mut running: Running) 
     if running.stop.is_stopped() {
         return Outcome::interrupted();
     }
-    let spec = Spec {
-        program: command.program.clone(),
-        arguments: command.arguments.clone(),
-        working_directory: tools.workspace.root().to_path_buf(),
-        environment: Environment::Inherited(environment(tools)),
-        run: tools.run,
-        guard_program: tools.guard_program.clone(),
-    };
+    let spec = tools.spec(command.program.clone(), command.arguments.clone(), Confined::Where);
     let mut owned = match Owned::spawn(spec) {
         Ok(owned) => owned,
         Err(error) => return Outcome::plain(ResultStatus::Error, &error.to_string()),
@@ -209,21 +202,6 @@ async fn pass_on(mut stream: impl AsyncRead + Unpin, pieces: mpsc::Sender<String
     if !last.is_empty() {
         let _ = pieces.send(last).await;
     }
-}
-
-/// No terminal, no pager; and programs come from absolute directories outside of the workspace, where the agent cannot put any.
-fn environment(tools: &Tools) -> Vec<(OsString, Option<OsString>)> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let root = tools.workspace.root();
-    let safe = std::env::split_paths(&path).filter(|directory| {
-        directory.is_absolute() && directory.canonicalize().is_ok_and(|real| !real.starts_with(root))
-    });
-    let path = std::env::join_paths(safe).unwrap_or_default();
-    vec![
-        (OsString::from("PATH"), Some(path)),
-        (OsString::from("TERM"), Some(OsString::from("dumb"))),
-        (OsString::from("PAGER"), Some(OsString::from("cat"))),
-    ]
 }
 
 fn wire_exit(exit: process::Exit) -> Exit {

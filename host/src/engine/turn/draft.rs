@@ -6,7 +6,8 @@ use shared::frame::DeltaKind;
 use shared::ids::PartId;
 use shared::limits;
 
-use super::{EngineEvent, Front};
+use super::front::Front;
+use crate::engine::EngineEvent;
 use crate::text::{self, Stripper};
 
 /// Tool calls of one answer; a model that wants more made a mistake.
@@ -114,9 +115,6 @@ impl Draft {
 
     pub(super) async fn finish(mut self, front: &Front) -> Answer {
         self.end_thought(front).await;
-        if !self.text.text.is_empty() {
-            front.tell(EngineEvent::Assistant(self.assistant())).await;
-        }
         Answer { message: self.text.message, text: self.text.text, thinking: self.thought, calls: self.calls }
     }
 

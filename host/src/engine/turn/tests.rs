@@ -2,7 +2,10 @@
 
 use std::path::Path;
 
+use shared::entry::ResultStatus;
+use shared::frame::DeltaKind;
 use shared::ids::HostId;
+use shared::limits;
 
 use super::*;
 use crate::engine::conversation::Store;
@@ -26,7 +29,9 @@ fn world(script: &str) -> World {
             HostId::random(),
             "/nowhere/aude".into(),
         ),
+        agent: None,
         permissions: Permissions::Edits,
+        rules: Rules::default(),
         max_steps: MAX_STEPS,
         conversation: Conversation::default(),
         keeper: Arc::new(Store::beside(directory.path())),
@@ -330,7 +335,7 @@ async fn where_nobody_is_to_be_waited_for_a_question_ends_the_turn_and_nothing_b
     world.engine.questions = Questions::Block;
     let (outcome, events) = turn(&mut world, "go", |_, _| {}).await;
     let TurnOutcome::Blocked(question) = outcome else { panic!("{outcome:?}") };
-    assert_eq!(question.subject.map(|subject| subject.tool), Some("bash"));
+    assert_eq!(question.subject.map(|subject| subject.tool), Some("bash".to_owned()));
     assert!(!events.iter().any(|event| matches!(event, EngineEvent::Asked(_))), "nobody is asked");
     assert!(matches!(events.last(), Some(EngineEvent::Saved(_))));
     let there = |name: &str| world.directory.path().join(name).exists();

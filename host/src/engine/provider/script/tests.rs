@@ -42,6 +42,8 @@ fn answered(tool: &str, status: ResultStatus, result: &str) -> Vec<Message> {
 fn begin(provider: &ScriptProvider, messages: Vec<Message>, directory: &Path) -> mpsc::Receiver<ModelEvent> {
     provider.call(ModelRequest {
         model: NAME.into(),
+        instructions: "".into(),
+        tools: Arc::default(),
         messages: Arc::new(messages),
         working_directory: directory.to_owned(),
     })
@@ -64,9 +66,11 @@ async fn text(provider: &ScriptProvider, messages: Vec<Message>) -> String {
         .map(|event| match event {
             ModelEvent::Text(text) => text,
             ModelEvent::Failed(error) => format!("!{}", error.message),
-            ModelEvent::Thinking(_) | ModelEvent::Call { .. } | ModelEvent::Usage(_) | ModelEvent::Done => {
-                String::new()
-            }
+            ModelEvent::Thinking(_)
+            | ModelEvent::Call { .. }
+            | ModelEvent::Usage(_)
+            | ModelEvent::Again { .. }
+            | ModelEvent::Done => String::new(),
         })
         .collect()
 }
