@@ -282,6 +282,15 @@ impl App {
         self.with_links(Link::try_now);
     }
 
+    /// The link of the session is opened again at once.
+    fn connect_session_now(self) {
+        self.inner.with_value(|inner| {
+            if let Some((_, link)) = &inner.session {
+                link.try_now();
+            }
+        });
+    }
+
     /// The fingerprint of this device's key.
     pub(crate) fn device(self) -> Option<Fingerprint> {
         self.inner.with_value(|inner| inner.key.as_ref().map(StaticKey::fingerprint))

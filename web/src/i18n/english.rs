@@ -151,6 +151,9 @@ pub(crate) trait Words {
         model: "Model";
         effort: "Effort";
         agent_mode: "Mode";
+        choosing: "Changing…";
+        choice_unheard: "The agent has not said that it took the choice. What is shown is what it said last.";
+        choice_lost: "the connection was lost before the answer came";
         merged: "The branch of this session was merged.";
 
         // The composer.
@@ -231,6 +234,11 @@ pub(crate) trait Words {
             other => other,
         }
         .to_owned()
+    }
+
+    /// Why a choice of settings did not count.
+    fn not_chosen(&self, why: &str) -> String {
+        format!("Not changed: {why}")
     }
 
     fn question_resolved(&self, name: &str, said: &str) -> String {

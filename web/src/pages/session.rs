@@ -129,6 +129,8 @@ fn Head(session: SessionState) -> impl IntoView {
     let field = move |read: fn(&Record) -> String| session.record.with(|record| record.as_ref().map(read));
     let is_alive =
         move || session.record.with(|record| record.as_ref().is_some_and(|record| record.host.is_some()));
+    let ends = Memo::new(move |_| if is_alive() { Asked::Stop } else { Asked::Remove });
+    let end_word = move || if ends.get() == Asked::Stop { t().stop() } else { t().remove() };
     let is_known = move || session.record.with(Option::is_some);
     let is_connected = move || app.machine_connection.get() == Connection::Connected;
     let confirmed = move |what: Asked| {
@@ -198,6 +200,7 @@ fn Head(session: SessionState) -> impl IntoView {
                 settings=Signal::derive(move || {
                     session.record.with(|record| record.as_ref().and_then(|record| record.settings.clone()))
                 })
+                wish=Signal::derive(move || session.wish.with(|wish| wish.as_ref().map(|wish| wish.configure.clone())))
                 can_choose=Signal::derive(move || {
                     is_alive() && app.session_connection.get() == Some(Connection::Connected)
                 })
@@ -205,34 +208,17 @@ fn Head(session: SessionState) -> impl IntoView {
             />
             <div class="session-actions">
                 <Show when=is_known>
-                <Show
-                    when=is_alive
-                    fallback=move || {
-                        view! {
-                            <button
-                                class="icon-button"
-                                data-test="remove"
-                                aria-label=t().remove()
-                                title=t().remove()
-                                disabled=move || !is_connected()
-                                on:click=move |_| asked.set(Some(Asked::Remove))
-                            >
-                                <Icon shape=Shape::Bin/>
-                            </button>
-                        }
-                    }
-                >
+                    // One button in both states, so that it keeps the focus when the session ends.
                     <button
                         class="icon-button"
-                        data-test="stop"
-                        aria-label=t().stop()
-                        title=t().stop()
+                        data-test=move || if ends.get() == Asked::Stop { "stop" } else { "remove" }
+                        aria-label=end_word
+                        title=end_word
                         disabled=move || !is_connected()
-                        on:click=move |_| asked.set(Some(Asked::Stop))
+                        on:click=move |_| asked.set(Some(ends.get_untracked()))
                     >
-                        <Icon shape=Shape::Power/>
+                        {move || view! { <Icon shape=if ends.get() == Asked::Stop { Shape::Power } else { Shape::Bin }/> }}
                     </button>
-                </Show>
                 </Show>
             </div>
             {move || {

@@ -1,6 +1,7 @@
 //! One session that is shown: its record, its transcript as a window of rows, and what is being written.
 
 mod answers;
+mod wish;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -25,6 +26,7 @@ use crate::i18n::t;
 use crate::link::{Dial, Link, LinkEvent};
 use crate::store::{OutgoingState, Place};
 pub(crate) use answers::{AnswerState, Asked};
+pub(crate) use wish::Wish;
 
 /// Rows that are shown at first, and that are added when a person asks for earlier ones.
 const PAGE: usize = 150;
@@ -69,6 +71,8 @@ pub(crate) struct SessionState {
     pub(crate) open: RwSignal<Vec<Asked>>,
     /// How the answers of this page stand.
     pub(crate) answers: RwSignal<BTreeMap<InputId, AnswerState>>,
+    /// The choice of settings that is on its way.
+    pub(crate) wish: RwSignal<Option<Wish>>,
     /// Whether the open questions stood still long enough that a press means what it points at.
     pub(crate) is_steady: RwSignal<bool>,
     /// Items that came while the reader did not follow.
@@ -90,6 +94,19 @@ struct Inner {
     /// The sequence of the record of the last `welcome`.
     welcomed: u64,
     is_keeping_place: bool,
+    end: End,
+}
+
+/// How far the link is with the end of the session's host, after which the machine closes it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum End {
+    /// No end came over this link.
+    #[default]
+    No,
+    /// The end was told; the link closes next.
+    Told,
+    /// It is being opened again.
+    Reopening,
 }
 
 enum Incoming {
@@ -115,6 +132,7 @@ impl SessionState {
             draft: RwSignal::new(browser::draft(id)),
             open: RwSignal::default(),
             answers: RwSignal::default(),
+            wish: RwSignal::new(None),
             is_steady: RwSignal::new(true),
             unseen: RwSignal::new(0),
             app,
@@ -187,11 +205,38 @@ impl SessionState {
             | Connection::Waiting { .. }
             | Connection::OtherMachine => {}
         }
+        if self.is_expected(&connection) {
+            return;
+        }
         if connection != Connection::Connected {
             self.others.set(Vec::new());
             self.lose_answers();
+            self.lose_wish();
         }
         self.app.session_connection.set(Some(connection));
+    }
+
+    /// Whether a link is only opened again because the machine closes it after an `ended`: that is no trouble that a person should see.
+    fn is_expected(self, connection: &Connection) -> bool {
+        let before = self.inner.try_with_value(|inner| inner.end).unwrap_or_default();
+        let (now, is_expected) = match (before, connection) {
+            (End::Told, Connection::Waiting { .. }) => {
+                // There is nothing to wait for: the machine is there.
+                self.app.connect_session_now();
+                (End::Reopening, true)
+            }
+            (End::Reopening, Connection::Connecting) => (End::Reopening, true),
+            (
+                End::No | End::Told | End::Reopening,
+                Connection::Connecting
+                | Connection::Connected
+                | Connection::Waiting { .. }
+                | Connection::Refused(_)
+                | Connection::OtherMachine,
+            ) => (End::No, false),
+        };
+        let _ = self.inner.try_update_value(|inner| inner.end = now);
+        is_expected
     }
 
     fn welcomed(self, welcome: WelcomeSession) {
@@ -239,6 +284,7 @@ impl SessionState {
             ListenerBody::Response(response) => {
                 if let Some(id) = &frame.reply_to
                     && !self.answer_heard(id, &response)
+                    && !self.wish_heard(id, &response)
                 {
                     self.answered(id, &response);
                 }
@@ -246,6 +292,7 @@ impl SessionState {
             ListenerBody::Failure(failure) => {
                 if let Some(id) = &frame.reply_to
                     && !self.answer_failed(id, &failure.detail)
+                    && !self.wish_failed(id, &failure.detail)
                 {
                     self.app.outgoing_not_taken(id, OutgoingState::Failed(failure.detail));
                 }
@@ -394,6 +441,10 @@ impl SessionState {
             && (origin.device.is_none() || origin.device != self.app.device())
         {
             self.app.say(t().answered_elsewhere(&origin.name));
+        }
+        self.wish_noted(known);
+        if let Known::Ended { .. } = known.as_ref() {
+            let _ = self.inner.try_update_value(|inner| inner.end = End::Told);
         }
         if let Known::Assistant(assistant) = known.as_ref() {
             self.app.announcement.set(t().answer_came(&assistant.text));

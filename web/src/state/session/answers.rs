@@ -9,7 +9,7 @@ use shared::failure::Refusal;
 use shared::frame::{Frame, OpenerBody};
 use shared::ids::{FrameId, InputId};
 use shared::kind::Open;
-use shared::request::{Configure, Response};
+use shared::request::Response;
 
 use super::SessionState;
 use crate::browser;
@@ -93,12 +93,6 @@ impl SessionState {
         self.answers.update(|answers| {
             answers.insert(input.input, AnswerState::Sent(frame.id.clone()));
         });
-        self.app.send_to_session(self.id, frame);
-    }
-
-    /// Asks the harness for another model, effort or agent.
-    pub(crate) fn configure(self, configure: Configure) {
-        let frame = Frame::new(browser::now().date, OpenerBody::Configure(configure));
         self.app.send_to_session(self.id, frame);
     }
 
