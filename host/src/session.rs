@@ -1,6 +1,7 @@
 //! One session: a pure machine that decides, and the process around it that logs, answers and drives the agent.
 
 mod bounds;
+mod death;
 mod hands;
 pub mod host;
 mod link;

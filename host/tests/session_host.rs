@@ -435,8 +435,10 @@ async fn a_torn_line_is_cut_and_told_once() {
     }
     let log = machine.log();
     let notices: Vec<_> = log.iter().filter(|entry| entry["kind"] == "notice").collect();
-    assert_eq!(notices.len(), 1, "{notices:?}");
-    assert!(notices[0]["text"].as_str().unwrap().contains("unfinished"), "{notices:?}");
+    assert_eq!(notices.len(), 2, "{notices:?}");
+    for (notice, words) in notices.iter().zip(["unfinished", "died while no turn ran"]) {
+        assert!(notice["text"].as_str().unwrap().contains(words), "{notices:?}");
+    }
 }
 
 #[tokio::test]

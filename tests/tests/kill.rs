@@ -150,6 +150,11 @@ async fn a_host_that_is_killed_loses_nothing_and_repeats_nothing() {
     }
     let died = known(&log).filter(|known| matches!(known, Known::Ended { .. })).count();
     assert_eq!(died, 5, "each death is in the log");
+    // A history shows neither `ended` nor `settled`: a person reads there what happened, once for each death.
+    let history = home.ok(["attach", "mortal", "--no-follow"]);
+    assert_eq!(history.matches("The process of this session died").count(), 5, "{history}");
+    assert!(history.contains("in the middle of a turn. Nothing that the agent said"), "{history}");
+    assert!(history.contains("not run a second time by itself"), "{history}");
 }
 
 #[tokio::test]

@@ -374,6 +374,13 @@ impl Machine {
         for text in &self.restart.notices {
             outputs.push(Output::Append(Known::notice(Level::Warning, text)));
         }
+        let has_died = self.restart.fold.began().is_some() && self.restart.fold.ended().is_none();
+        if has_died {
+            // The history has neither `settled` nor `ended`: without this it would just stop.
+            let waiting = self.restart.waiting.len().min(limits::QUEUE);
+            let notice = self.restart.progress.notice(self.restart.lost.len(), waiting);
+            outputs.extend(notice.map(|text| Output::Append(Known::notice(Level::Warning, text))));
+        }
         for input in self.restart.fold.inputs() {
             outputs.push(Output::Append(inputs::cancelled(*input)));
         }
@@ -390,7 +397,7 @@ impl Machine {
                 self.settle(excess.submission, excess.origin, Fate::dropped(DropReason::QueueFull), outputs);
             }
         }
-        if self.restart.fold.began().is_some() && self.restart.fold.ended().is_none() {
+        if has_died {
             outputs.push(Output::Append(Known::Ended { ended: Ended::Died(None).into() }));
         }
         if self.terms.purpose == Purpose::Reconcile && self.state.queue.is_empty() {

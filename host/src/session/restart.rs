@@ -13,6 +13,7 @@ use shared::request::Configure;
 use shared::settings::Settings;
 use shared::status::Phase;
 
+use super::death::Progress;
 use crate::log::{Damage, Mark};
 
 /// With these words begins the notice about damaged lines, so that a later host knows that it was given.
@@ -52,6 +53,8 @@ pub(super) struct Restart {
     pub(super) last: Option<SubmissionId>,
     /// What the last settings have of what the harness itself offers: a conversation goes on as it was.
     pub(super) chosen: Configure,
+    /// How far the last run had got.
+    pub(super) progress: Progress,
 }
 
 impl Restart {
@@ -77,6 +80,7 @@ pub(super) struct Retrace {
     last_damaged: u64,
     /// The last notice about damaged lines.
     said: Option<String>,
+    progress: Progress,
 }
 
 impl Retrace {
@@ -89,6 +93,7 @@ impl Retrace {
             was_released: false,
             last_damaged: 0,
             said: None,
+            progress: Progress::default(),
         }
     }
 
@@ -110,6 +115,7 @@ impl Retrace {
     }
 
     fn look_at(&mut self, known: &Known) {
+        self.progress.look(known);
         match known {
             Known::User(user) if self.fold.submission(&user.submission).is_none() => {
                 let waiting = Waiting {
@@ -177,9 +183,9 @@ impl Retrace {
         {
             notices.push(text);
         }
-        let Self { fold, last, was_released, .. } = self;
+        let Self { fold, last, was_released, progress, .. } = self;
         let chosen = fold.settings().map(chosen).unwrap_or_default();
-        Restart { fold, waiting, lost, revoked: Vec::new(), notices, was_released, last, chosen }
+        Restart { fold, waiting, lost, revoked: Vec::new(), notices, was_released, last, chosen, progress }
     }
 }
 

@@ -92,7 +92,7 @@ fn whatever_ends_the_turn_cancels_what_is_open_before_the_agent_hears_of_it() {
 
     let mut story = open();
     let crashed = story.crash(Purpose::Serve);
-    assert_eq!(crashed[..3], ["resolved 1 cancelled", "settled a ran lost", "ended died"]);
+    assert_eq!(crashed[..4], ["notice", "resolved 1 cancelled", "settled a ran lost", "ended died"]);
     let late = story.tell(asked("x", answer_to(&approval(1, "make"), &Decision::Allow, 1)));
     assert!(refusal(&late).contains("earlier run"), "{late:?}");
 }

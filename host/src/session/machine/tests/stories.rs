@@ -142,6 +142,7 @@ fn what_came_over_the_bound_and_was_never_acknowledged_is_dropped_by_the_next_ho
     story.append(Known::User(user));
     let told = story.crash(Purpose::Serve);
     let expected = [
+        "notice",
         "settled q0 ran lost",
         "settled q9 dropped queue_full",
         "ended died",
@@ -349,13 +350,26 @@ fn a_new_host_says_what_became_of_the_one_that_died() {
     story.submit("a");
     story.submit("b");
     let told = story.crash(Purpose::Reconcile);
-    assert_eq!(told, ["settled a ran lost", "ended died", "began", "→probe", "starting +1"]);
+    assert_eq!(told, ["notice", "settled a ran lost", "ended died", "began", "→probe", "starting +1"]);
     story.tell(Input::Probed(Finding::Ok));
     assert_eq!(story.tell(Input::Opened), ["busy b", "→turn b"]);
     let told = story.crash(Purpose::Reconcile);
-    assert_eq!(told, ["settled b ran lost", "ended died", "→exit"]);
+    assert_eq!(told, ["notice", "settled b ran lost", "ended died", "→exit"]);
     assert!(story.restart().fold.is_reconciled());
     assert_eq!(story.crash(Purpose::Reconcile), ["→exit"]);
+    assert!(!story.log.iter().any(|entry| matches!(&entry.event, Event::Known(known)
+        if matches!(known.as_ref(), Known::Notice(notice) if notice.text.contains("no turn ran")))));
+}
+
+#[test]
+fn a_host_that_dies_while_it_says_what_became_of_another_does_not_say_it_twice() {
+    let mut story = Story::idle();
+    story.submit("a");
+    let before = story.log.len();
+    story.crash(Purpose::Reconcile);
+    story.log.truncate(before + 1);
+    assert_eq!(story.log[before].event.kind(), "notice");
+    assert_eq!(story.crash(Purpose::Reconcile), ["settled a ran lost", "ended died", "→exit"]);
 }
 
 #[test]
@@ -371,7 +385,7 @@ fn open_inputs_are_cancelled() {
     };
     story.append(Known::Input(input));
     let told = story.crash(Purpose::Reconcile);
-    assert_eq!(told, ["resolved 1 cancelled", "settled a ran lost", "ended died", "→exit"]);
+    assert_eq!(told, ["notice", "resolved 1 cancelled", "settled a ran lost", "ended died", "→exit"]);
 }
 
 #[test]
