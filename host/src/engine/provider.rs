@@ -11,7 +11,10 @@ use tokio::sync::mpsc;
 use super::conversation::Message;
 use super::tools::ToolSpec;
 
+mod http;
+pub(in crate::engine) mod openai;
 pub mod script;
+mod sse;
 
 /// Events of one model call that may wait for the engine: a model is read no faster than its words are passed on.
 pub const MODEL_EVENTS: usize = 64;

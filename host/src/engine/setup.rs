@@ -9,6 +9,7 @@ use super::config::{AgentConfig, Choice, EngineConfig, ProviderConfig, ProviderT
 use super::conversation::Conversation;
 use super::keeper::Keeper;
 use super::provider::Provider;
+use super::provider::openai::OpenAi;
 use super::provider::script::{Script, ScriptProvider};
 use super::rules::Rules;
 use super::tools::Tools;
@@ -131,6 +132,12 @@ impl Setup {
         conversation: Conversation,
         keeper: Arc<dyn Keeper>,
     ) -> Result<Engine, SetupError> {
+        if self.config.sandbox.is_some() {
+            return Err(SetupError("[sandbox] is not built yet: nothing would be confined".to_owned()));
+        }
+        if !self.config.servers.is_empty() {
+            return Err(SetupError("[mcp] is not built yet: the servers would not be there".to_owned()));
+        }
         let workspace = Workspace::open(&place.working_directory)
             .map_err(|error| SetupError(format!("{}: {error}", place.working_directory.display())))?;
         let closed = place.closed.iter().chain(&self.config.directories);
@@ -199,9 +206,14 @@ fn provider(name: &str, section: Option<&ProviderConfig>) -> Result<Arc<dyn Prov
     let Some(section) = section else { return scripted(None) };
     match section.kind {
         ProviderType::Script => scripted(section.script.as_deref()),
-        ProviderType::OpenAi | ProviderType::Anthropic | ProviderType::LlamaCpp | ProviderType::LlamaSwap => {
-            Err(SetupError(format!("the provider {name:?} cannot be used by this version")))
+        ProviderType::OpenAi | ProviderType::LlamaCpp | ProviderType::LlamaSwap => {
+            let provider = OpenAi::new(section, &|variable| std::env::var(variable).ok());
+            let named = |error| SetupError(format!("[provider.{name}]: {error}"));
+            Ok(Arc::new(provider.map_err(named)?))
         }
+        ProviderType::Anthropic => Err(SetupError(format!(
+            "[provider.{name}]: the type anthropic is not built yet; use one with chat completions"
+        ))),
     }
 }
 
