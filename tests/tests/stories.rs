@@ -157,6 +157,33 @@ async fn two_devices_see_the_same_and_each_other() {
 }
 
 #[tokio::test]
+async fn whoever_joins_in_the_middle_of_an_answer_reads_it_from_its_beginning() {
+    let (home, phone) = paired().await;
+    let session = phone.start(start(&home, "late")).await.id;
+    let mut first = phone.session(session, 0).await;
+    let id = SubmissionId::random();
+    assert_eq!(first.submit(&id, "hold the-line").await, TAKEN);
+    let live = |attached: &Attached| -> String {
+        attached.deltas.iter().map(|(_, delta)| delta.text.as_str()).collect()
+    };
+    first.until("live text", |first| live(first) == "holding the-line").await;
+    // Nothing more is said until the line is let go.
+    let mut late = phone.session(session, 0).await;
+    late.until("what was said", |late| live(late) == "holding the-line").await;
+    assert_eq!(late.deltas[0].1.offset, 0);
+    let before = late.seen.iter().filter(|entry| entry.event.kind() == "user").count();
+    assert_eq!(before, 1, "the turn stands before its answer");
+    allow(&home, "the-line");
+    assert_eq!(late.fate(&id).await, Fate::Answered);
+    // Once the entry has replaced it, it is not said again.
+    let mut after = phone.session(session, 0).await;
+    let next = SubmissionId::random();
+    assert_eq!(after.submit(&next, "echo x").await, TAKEN);
+    assert_eq!(after.fate(&next).await, Fate::Answered);
+    assert!(!live(&after).contains("holding"));
+}
+
+#[tokio::test]
 async fn eight_turns_wait_and_the_ninth_is_dropped() {
     let (home, phone) = paired().await;
     let session = phone.start(start(&home, "queue")).await.id;

@@ -72,11 +72,13 @@ impl Renderer {
                 bytes: 0,
             });
         }
+        // After a broken link a message comes again from its beginning; what was seen of it is passed over.
         if let Some(live) = &mut self.live
-            && live.bytes == delta.offset
+            && let Some(seen) = live.bytes.checked_sub(delta.offset)
+            && let Some(rest) = usize::try_from(seen).ok().and_then(|seen| delta.text.get(seen..))
         {
-            let new = live.stripper.push(&delta.text);
-            live.bytes += delta.text.len() as u64;
+            let new = live.stripper.push(rest);
+            live.bytes += rest.len() as u64;
             live.shown.push_str(&new);
             text.push_str(&new);
         }
@@ -300,6 +302,14 @@ mod tests {
         let rest =
             renderer.entry(&entry(json!({"kind": "assistant", "message": "m", "text": "Hello world"})));
         assert_eq!(live + &rest, "Hello world\n\n");
+    }
+
+    #[test]
+    fn a_message_that_comes_again_from_its_beginning_goes_on_where_it_was() {
+        let mut renderer = Renderer::new(Colour::Off);
+        let pieces = [(0, "Hel"), (0, "Hello "), (3, "lo "), (0, "He"), (6, "world")];
+        let live: String = pieces.map(|(at, text)| renderer.delta(&delta("m", at, text))).concat();
+        assert_eq!(live, "Hello world");
     }
 
     #[test]

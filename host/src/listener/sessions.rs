@@ -21,12 +21,13 @@ pub(crate) mod lines;
 mod merge;
 mod remove;
 mod rename;
+mod running;
 pub(crate) mod session;
 mod start;
 mod worktrees;
 
 pub(crate) use hosts::blocking;
-pub(crate) use session::{Answer, Opening, Purpose, Session, Since, Slot};
+pub(crate) use session::{Answer, Joined, Opening, Purpose, Session, Since, Slot};
 pub(crate) use start::{Pending, Sender, Submitted, await_host, line_at, tell_revoked};
 
 /// More than the facts of any session, in bytes: the texts in them are bounded by the wire.

@@ -101,8 +101,7 @@ async fn handle(attached: Attached, mut frames: mpsc::Receiver<Frame<OpenerBody>
                 }
             }
             OpenerBody::Delta(delta) => {
-                // Nobody may listen.
-                let _ = session.deltas.send(Arc::new(delta));
+                session.told_live(delta);
             }
             // The link machine lets none of these through on this kind of link.
             OpenerBody::Hello(_)

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use shared::entry::Origin;
 use shared::failure::{Failed, Failure, FailureCode, Fault, Refusal, Refused};
-use shared::frame::{Frame, HelloSession, ListenerBody, OpenerBody, Submission, Welcome, WelcomeSession};
+use shared::frame::{
+    Delta, Frame, HelloSession, ListenerBody, OpenerBody, Submission, Welcome, WelcomeSession,
+};
 use shared::ids::FrameId;
 use shared::kind::Empty;
 use shared::limits;
@@ -18,7 +20,7 @@ use super::{Ends, IN_FLIGHT, INBOUND, OUTBOUND, Outgoing, response, retired};
 use crate::identity::AuditEvent;
 use crate::listener::Station;
 use crate::listener::presence::{Told, Turn};
-use crate::listener::sessions::{Answer, Opening, Sender, Session, Since, lines};
+use crate::listener::sessions::{Answer, Joined, Opening, Sender, Session, Since, lines};
 use crate::listener::sessions::{Pending, Submitted, await_host, blocking, line_at};
 use crate::log::{Cursor, Line, LogError, Select};
 
@@ -115,9 +117,11 @@ impl Feed {
     ) {
         let end = match self.backlog(cursor, through, &sending).await {
             Ok(cursor) => {
-                let deltas = self.session.deltas.subscribe();
                 done.send_replace(true);
-                self.live(cursor, deltas, &sending).await
+                match self.join(cursor, &sending).await {
+                    Ok((cursor, deltas)) => self.live(cursor, deltas, &sending).await,
+                    Err(end) => end,
+                }
             }
             Err(end) => end,
         };
@@ -155,11 +159,28 @@ impl Feed {
         }
     }
 
+    /// Sends what was told live of messages without an entry, behind the entries before it, so that whoever joins in the middle of an answer
+    /// reads it from its beginning.
+    async fn join(
+        &self,
+        mut cursor: Cursor,
+        sending: &mpsc::Sender<Outgoing>,
+    ) -> Result<(Cursor, broadcast::Receiver<Arc<Delta>>), End> {
+        let Joined { follows, told, through } = self.session.join_live();
+        while !told.is_empty() && cursor.position() < through {
+            cursor = self.send_entries(cursor, through, sending).await?;
+        }
+        for delta in told {
+            self.send(ListenerBody::Delta(delta), sending).await?;
+        }
+        Ok((cursor, follows))
+    }
+
     /// Sends entries of every kind as they become durable, live text, and who comes and goes.
     async fn live(
         &mut self,
         mut cursor: Cursor,
-        mut deltas: broadcast::Receiver<Arc<shared::frame::Delta>>,
+        mut deltas: broadcast::Receiver<Arc<Delta>>,
         sending: &mpsc::Sender<Outgoing>,
     ) -> End {
         let mut told = Told::new(self.attached.origin.connection);
@@ -214,7 +235,7 @@ impl Feed {
 
     async fn send_deltas(
         &self,
-        deltas: &mut broadcast::Receiver<Arc<shared::frame::Delta>>,
+        deltas: &mut broadcast::Receiver<Arc<Delta>>,
         sending: &mpsc::Sender<Outgoing>,
     ) -> Result<(), End> {
         // No more than wait now, so that a host that floods does not keep entries back.

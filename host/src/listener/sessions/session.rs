@@ -19,6 +19,7 @@ use tokio::sync::{broadcast, oneshot, watch};
 use tokio::time::{Duration, timeout};
 
 use super::lines;
+use super::running::Running;
 use crate::home::SessionPaths;
 use crate::listener::devices::Standing;
 use crate::listener::presence::People;
@@ -48,8 +49,8 @@ pub(crate) struct Session {
     pub people_changed: watch::Sender<u64>,
     /// Grows whenever the host comes or goes.
     pub host_changed: watch::Sender<u64>,
-    /// Live text.
-    pub deltas: broadcast::Sender<Arc<Delta>>,
+    /// Live text; sent under the lock on the state, where `running` keeps it.
+    deltas: broadcast::Sender<Arc<Delta>>,
     /// Grows whenever something waits for the host.
     pub host_work: watch::Sender<u64>,
     /// Grows whenever the record may have changed.
@@ -66,6 +67,8 @@ struct State {
     waiting: VecDeque<Asked>,
     asked: HashMap<FrameId, VecDeque<oneshot::Sender<Answer>>>,
     people: People,
+    /// What is being written.
+    running: Running,
     has_answered: bool,
     is_removed: bool,
     /// The run that the log told of when a host came that had yet to begin: until it tells of another one, what it says is over.
@@ -122,6 +125,16 @@ pub(crate) struct Opening {
     pub cursor: Cursor,
 }
 
+/// Where somebody joins the live text.
+pub(crate) struct Joined {
+    /// What comes from now on.
+    pub follows: broadcast::Receiver<Arc<Delta>>,
+    /// What came before, of messages without an entry.
+    pub told: Vec<Delta>,
+    /// The entries before it: they go out first.
+    pub through: u64,
+}
+
 /// Why a host may not open its link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Busy;
@@ -147,6 +160,7 @@ impl Session {
             waiting: VecDeque::new(),
             asked: HashMap::new(),
             people: People::new(),
+            running: Running::default(),
             has_answered: false,
             is_removed: false,
             stale: None,
@@ -242,6 +256,7 @@ impl Session {
             if let Some(pid) = begun(&entry.event) {
                 state.began_pid = Some(pid);
             }
+            state.running.see(&entry.event);
             state.fold.apply(&entry);
             lines::mark(&entry)
         })?;
@@ -287,6 +302,21 @@ impl Session {
     /// A cursor before one line. Blocks for the disk.
     pub(crate) fn cursor(&self, since: u64) -> Result<Cursor, LogError> {
         self.log().cursor(since)
+    }
+
+    /// The host says live text.
+    pub(crate) fn told_live(&self, delta: Delta) {
+        let mut state = self.lock();
+        state.running.push(&delta);
+        // Nobody may listen.
+        let _ = self.deltas.send(Arc::new(delta));
+    }
+
+    /// Joins the live text: what follows, what was told of the messages that have no entry yet, and the last sequence before those.
+    pub(crate) fn join_live(&self) -> Joined {
+        let state = self.lock();
+        let (told, through) = (state.running.told(), state.fold.sequence());
+        Joined { follows: self.deltas.subscribe(), told, through }
     }
 
     /// Somebody opened a link to the session.
