@@ -164,6 +164,10 @@ async fn a_session_is_started_stopped_and_removed_on_a_small_screen() {
     let watch = "(() => { window.states = []; const badge = document.querySelector('[data-test=connection]');
         new MutationObserver(() => window.states.push(badge.dataset.state)).observe(badge, { attributes: true }); })()";
     page.eval(watch).await;
+    // A page that is painted late hears that its link closed before it shows why.
+    let late = "(() => { const paint = window.requestAnimationFrame.bind(window);
+        window.requestAnimationFrame = (callback) => setTimeout(() => paint(callback), 300); })()";
+    page.eval(late).await;
     page.tap(&marked("stop")).await;
     page.tap(&marked("confirm-yes")).await;
     page.wait_for(&marked("remove")).await;

@@ -184,6 +184,8 @@ impl SessionState {
     }
 
     fn stands(self, connection: Connection) {
+        // What came over the link before this is taken before it: an end that waits for the next picture would make the close behind it a loss.
+        self.flush();
         match &connection {
             Connection::Refused(failure) => match failure.code {
                 Open::Known(FailureCode::Unauthorised) => self.app.not_listed(),
@@ -366,9 +368,13 @@ impl SessionState {
             inner.is_scheduled = false;
             std::mem::take(&mut inner.queue)
         });
+        let queue = queue.unwrap_or_default();
+        if queue.is_empty() {
+            return;
+        }
         let mut backlog = 0;
         let (mut added, mut changed, mut is_live_changed) = (0, Vec::new(), false);
-        for incoming in queue.unwrap_or_default() {
+        for incoming in queue {
             let change = match incoming {
                 Incoming::Entry(entry) => {
                     backlog += 1;
@@ -433,7 +439,8 @@ impl SessionState {
         if let Known::User(user) = known.as_ref() {
             self.app.outgoing_logged(&user.submission);
         }
-        if self.loading.get_untracked().is_some() {
+        // The backlog tells what was; what came behind it is new, also where both come before one picture.
+        if entry.sequence <= self.inner.with_value(|inner| inner.welcomed) {
             return;
         }
         if let Known::Resolved(resolved) = known.as_ref()

@@ -151,7 +151,7 @@ impl Machine {
         let resolved = Resolved { input: answer.input, origin: Some(origin.clone()), choice, text };
         outputs.push(Output::Append(Known::Resolved(resolved)));
         outputs.push(Output::Respond(to, taken(())));
-        outputs.push(Output::Answer { input: answer.input, decision: decision.clone() });
+        outputs.push(Output::Answer { input: answer.input, decision: told(&decision) });
         let by = Some((Arc::new(origin), Arc::new(decision)));
         self.remember(Decided { input: answer.input, digest: waits.digest, by });
     }
@@ -207,6 +207,14 @@ impl Machine {
 pub(super) fn cancelled(input: InputId) -> Known {
     let choice = Some(AnswerChoice::Word(CANCELLED.to_owned()));
     Known::Resolved(Resolved { input, origin: None, choice, text: None })
+}
+
+/// What the agent is told of a decision. What holds for the session is remembered here alone: an agent that remembers it, too, would use it unseen.
+fn told(decision: &Decision) -> Decision {
+    match decision {
+        Decision::AllowSession => Decision::Allow,
+        Decision::Allow | Decision::Deny { .. } | Decision::Chosen(_) | Decision::Said(_) => decision.clone(),
+    }
 }
 
 /// What is decided, short, for a notice.

@@ -102,7 +102,8 @@ fn what_was_allowed_for_the_session_is_not_asked_again_until_the_host_ends() {
     let mut story = running();
     let first = approval(1, "make");
     story.tell(asks(first.clone()));
-    story.tell(asked("x", answer_to(&first, &Decision::AllowSession, 1)));
+    let allowed = story.tell(asked("x", answer_to(&first, &Decision::AllowSession, 1)));
+    assert_eq!(allowed, ["resolved 1 allow_session", "→x taken", "→answer 1 Allow"], "no agent remembers it");
     let again = story.tell(asks(approval(2, "make")));
     assert_eq!(again, ["Allowed, as it was allowed for this session: Run: make", "→answer 2 Allow"]);
     assert_eq!(story.tell(asks(approval(3, "make install"))), ["input 3"]);
