@@ -12,7 +12,7 @@ mod git;
 mod merge;
 mod setup;
 
-pub use git::{Git, GitError};
+pub use git::{GIT_COMMAND, Git, GitError};
 pub use merge::{Merged, NotMerged, merge};
 pub use setup::{SetupError, set_up};
 

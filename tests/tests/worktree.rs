@@ -2,6 +2,7 @@
 #![allow(clippy::expect_used, reason = "a test that cannot go on should stop where it stands")]
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -105,6 +106,49 @@ async fn work_in_a_worktree_is_merged_and_nothing_is_lost() {
     let _ = home.ok(["remove", id]);
     assert!(!folder.exists());
     let _ = home.ok(["stop", &folders[0].0]);
+    let audit = fs::read_to_string(home.home().audit()).expect("the audit log");
+    assert_eq!(audit.matches(r#""event":{"merge":"#).count(), 1, "the merge that was done is noted: {audit}");
+}
+
+/// Git may take minutes to check out a large repository; meanwhile other sessions get their names.
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_waits_for_the_worktree_of_another_session() {
+    let mut home = story::machine();
+    git(&home.work(), &["init", "-q", "-b", "main"]);
+    commit(&home.work(), "file", "one\n");
+    let tools = home.path().join("tools");
+    fs::create_dir(&tools).expect("a folder");
+    let (reached, gate) = (tools.join("reached"), tools.join("gate"));
+    nix::unistd::mkfifo(&gate, nix::sys::stat::Mode::S_IRWXU).expect("a fifo");
+    let path = std::env::var("PATH").expect("a search path");
+    let script = format!(
+        "#!/bin/sh\ncase \" $* \" in *' worktree add '*) : > '{}'; cat '{}' ;; esac\nPATH='{path}' exec git \"$@\"\n",
+        reached.display(),
+        gate.display()
+    );
+    fs::write(tools.join("git"), script).expect("a script");
+    fs::set_permissions(tools.join("git"), fs::Permissions::from_mode(0o700)).expect("a program");
+    home.set("PATH", format!("{}:{path}", tools.display()));
+    home.listen().await;
+    let mut slow = home.command(start("slow", "r1")).spawn().expect("aude starts");
+    wait::until("git at work", || async { reached.exists().then_some(()) }).await;
+
+    let _ = home.ok(["start", "--harness", "aura", "--", "quick", "read file"]);
+    let _ = home.ok(["rename", "quick", "quicker"]);
+    until(&home, "quicker", "an answer", |record| record["work"]["state"] == "answered").await;
+    let _ = home.ok(["stop", "quicker"]);
+    let _ = home.ok(["remove", "quicker"]);
+    assert!(
+        refused(&home, &["start", "--harness", "aura", "--", "slow", "read file"]).contains("being started")
+    );
+    assert!(slow.try_wait().expect("a process").is_none(), "git still works");
+    let audit = fs::read_to_string(home.home().audit()).expect("the audit log");
+    assert_eq!(audit.matches(r#""event":{"rename":"#).count(), 1, "{audit}");
+
+    fs::write(&gate, "").expect("git goes on");
+    assert!(slow.wait().expect("a process").success());
+    until(&home, "slow", "an answer", |record| record["work"]["state"] == "answered").await;
+    let _ = home.ok(["stop", "slow"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

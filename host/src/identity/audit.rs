@@ -1,4 +1,4 @@
-//! The audit log `rc/audit.jsonl`: who paired, was revoked or refused, started or answered; each line holds the digest of the one before (wire §10).
+//! The audit log `rc/audit.jsonl`: who paired, was revoked or refused, started, renamed, merged or answered; each line holds the digest of the one before (wire §10).
 
 use std::path::Path;
 
@@ -41,6 +41,20 @@ pub enum AuditEvent {
     },
     /// A session was started or continued.
     Start {
+        /// Who asked for it.
+        device: Fingerprint,
+        /// The session.
+        session: SessionId,
+    },
+    /// A session got another name.
+    Rename {
+        /// Who asked for it.
+        device: Fingerprint,
+        /// The session.
+        session: SessionId,
+    },
+    /// The branch of a session was merged.
+    Merge {
         /// Who asked for it.
         device: Fingerprint,
         /// The session.

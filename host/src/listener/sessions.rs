@@ -19,6 +19,7 @@ pub(crate) mod directories;
 mod hosts;
 pub(crate) mod lines;
 mod merge;
+mod naming;
 mod remove;
 mod rename;
 mod running;
@@ -26,8 +27,11 @@ pub(crate) mod session;
 mod start;
 mod worktrees;
 
+use naming::Naming;
+
 pub(crate) use hosts::blocking;
 pub(crate) use session::{Answer, Joined, Opening, Purpose, Session, Since, Slot};
+use start::await_within;
 pub(crate) use start::{Pending, Sender, Submitted, await_host, line_at, tell_revoked};
 
 /// More than the facts of any session, in bytes: the texts in them are bounded by the wire.
@@ -51,8 +55,10 @@ pub(crate) struct Sessions {
     home: Home,
     terms: Terms,
     state: Mutex<State>,
-    /// One `start` or `remove` at a time, so that a name is given once.
-    naming: tokio::sync::Mutex<()>,
+    /// One `start`, `rename` or `remove` of a name or a session at a time, so that a name is given once.
+    naming: Arc<Naming>,
+    /// One writer of `rc/retired.json` at a time. Held while the disk works, so only tasks that may block take it, and before `state`.
+    retiring: Mutex<()>,
     /// Grows whenever a record may have changed, or a session came or went.
     changed: watch::Sender<u64>,
     /// Bounds how many hosts that reconcile start at one time.
@@ -105,7 +111,8 @@ impl Sessions {
             home: home.clone(),
             terms,
             state,
-            naming: tokio::sync::Mutex::default(),
+            naming: Arc::default(),
+            retiring: Mutex::default(),
             changed,
             reconciling: Arc::new(Semaphore::new(hosts::RECONCILING)),
             has_ended: AtomicBool::new(false),

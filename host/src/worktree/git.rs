@@ -10,7 +10,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _};
 use crate::process::{Environment, Exit, Owned, SpawnError, Spec};
 
 /// How long one command may take: a checkout of a large repository on a slow disk, and no more.
-const LIMIT: Duration = Duration::from_secs(120);
+pub const GIT_COMMAND: Duration = Duration::from_secs(120);
 /// Output that is kept of a command, in bytes; a list of conflicts is cut there.
 const OUTPUT_BYTES: u64 = 1024 * 1024;
 /// What git says when it refuses, in characters.
@@ -32,7 +32,7 @@ pub enum GitError {
     #[error("git is needed for worktrees: {0}")]
     NotStarted(#[from] SpawnError),
     /// It took too long.
-    #[error("git did not end within {} seconds", LIMIT.as_secs())]
+    #[error("git did not end within {} seconds", GIT_COMMAND.as_secs())]
     TooLong,
     /// The system lost it.
     #[error("git was lost: {0}")]
@@ -86,7 +86,7 @@ impl Git {
         drop(owned.stdin.take());
         let (stdout, stderr) = (owned.stdout.take(), owned.stderr.take());
         let work = async { tokio::join!(owned.wait(), bounded(stdout), bounded(stderr)) };
-        let Ok((exit, output, said)) = tokio::time::timeout(LIMIT, work).await else {
+        let Ok((exit, output, said)) = tokio::time::timeout(GIT_COMMAND, work).await else {
             let _ = owned.kill().await;
             return Err(GitError::TooLong);
         };

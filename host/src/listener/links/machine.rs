@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use shared::failure::{Failed, Fault};
+use shared::fingerprint::Fingerprint;
 use shared::frame::{Frame, ListenerBody, Machine, OpenerBody, Welcome};
 use shared::ids::{FrameId, SessionId};
 use shared::kind::Open;
@@ -104,11 +105,12 @@ async fn handle(
             frame = requests.recv(), if running.len() < IN_FLIGHT => {
                 let Some(frame) = frame else { return };
                 if let OpenerBody::Request(request) = frame.body {
-                    running.spawn(carry_out(Arc::clone(&station), sender.clone(), frame.id, request));
+                    // A task of its own: the link may go at any moment, and what has begun is done whole and noted.
+                    running.spawn(tokio::spawn(carry_out(Arc::clone(&station), sender.clone(), frame.id, request)));
                 }
             }
             Some(answered) = running.join_next(), if may_answer => {
-                if let Ok((id, answer)) = answered
+                if let Ok(Ok((id, answer))) = answered
                     && sending.send(response(&station, id, answer)).await.is_err()
                 {
                     return;
@@ -133,13 +135,29 @@ async fn carry_out(
     let answer = match request {
         Request::Start(start) => {
             let answer = sessions.start(id.clone(), *start, &sender).await;
-            note_start(&station, &sender, &answer).await;
+            if let Some(Response::Started(record) | Response::Continued(record)) = answer.known() {
+                let session = record.id;
+                note(&station, &sender, |device| AuditEvent::Start { device, session }).await;
+            }
             answer
         }
         Request::Remove(session) => Box::new(sessions.remove(session).await.into()),
         Request::Stop(session) => sessions.stop(session).await,
-        Request::Rename(rename) => Box::new(sessions.rename(rename).await.into()),
-        Request::Merge(session) => sessions.merge(session, &sender).await,
+        Request::Rename(rename) => {
+            let session = rename.session;
+            let response = sessions.rename(rename).await;
+            if matches!(response, Response::Taken(_)) {
+                note(&station, &sender, |device| AuditEvent::Rename { device, session }).await;
+            }
+            Box::new(response.into())
+        }
+        Request::Merge(session) => {
+            let answer = sessions.merge(session, &sender).await;
+            if matches!(answer.known(), Some(Response::Taken(_))) {
+                note(&station, &sender, |device| AuditEvent::Merge { device, session }).await;
+            }
+            answer
+        }
         Request::Directories(_) => {
             let sessions = Arc::clone(sessions);
             let found = tokio::task::spawn_blocking(move || sessions.directories()).await;
@@ -157,10 +175,10 @@ async fn carry_out(
     (id, answer)
 }
 
-async fn note_start(station: &Arc<Station>, sender: &Sender, answer: &Answer) {
-    let Some(Response::Started(record) | Response::Continued(record)) = answer.known() else { return };
+/// Writes into the audit log what a device had done.
+async fn note(station: &Arc<Station>, sender: &Sender, event: impl FnOnce(Fingerprint) -> AuditEvent) {
     let Some(device) = sender.origin.device else { return };
-    let event = AuditEvent::Start { device, session: record.id };
+    let event = event(device);
     let (devices, now) = (Arc::clone(&station.devices), station.clock.now());
     // What could not be written is said there.
     let _ = tokio::task::spawn_blocking(move || devices.note(now, &event)).await;

@@ -1,13 +1,14 @@
 //! Removing a session for ever: its name and id are retired first, then its folder goes (wire §7, §8).
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use shared::failure::{Failed, Fault, Refusal, Refused};
 use shared::ids::SessionId;
 use shared::kind::Empty;
 use shared::request::Response;
 
+use super::naming::Key;
 use super::{Found, REMOVED, Sessions};
 use crate::files;
 
@@ -15,12 +16,19 @@ impl Sessions {
     /// Carries out a `remove` request.
     pub(crate) async fn remove(self: &Arc<Self>, id: SessionId) -> Response {
         self.until_ended(|session| session.id == id).await;
-        let _naming = self.naming.lock().await;
+        let working = || {
+            Response::Refused(Refused::with(
+                Refusal::Running,
+                "somebody works with this session or its name right now; try again in a while",
+            ))
+        };
+        let Some(_session) = self.naming.own_soon(Key::Session(id)).await else { return working() };
         let session = match self.find(id) {
             Found::Session(session) => session,
             Found::Retired => return Response::Refused(Refused::bare(Refusal::Retired)),
             Found::Nothing => return Response::Refused(Refused::bare(Refusal::NotFound)),
         };
+        let Some(_name) = self.naming.own_soon(Key::Name(session.name())).await else { return working() };
         if !session.begin_removal() {
             return Response::Refused(Refused::with(
                 Refusal::Running,
@@ -37,7 +45,8 @@ impl Sessions {
         let sessions = Arc::clone(self);
         let name = session.name();
         let retired = tokio::task::spawn_blocking(move || {
-            // Written beside the lock, so that nobody waits for the disk; nobody else writes it, as this one has the lock on names.
+            // Written beside the lock on the state, so that nobody waits for the disk.
+            let _retiring = sessions.retiring.lock().unwrap_or_else(PoisonError::into_inner);
             let mut retired = sessions.lock().retired.clone();
             retired.add(id, &name)?;
             let mut state = sessions.lock();

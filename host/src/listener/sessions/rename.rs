@@ -7,6 +7,7 @@ use shared::kind::Empty;
 use shared::name::SessionName;
 use shared::request::{Rename, Response};
 
+use super::naming::Key;
 use super::{Found, Sessions};
 use crate::files;
 
@@ -18,7 +19,14 @@ impl Sessions {
             Ok(name) => name.as_str().to_owned(),
             Err(error) => return refused(Refusal::BadName, &error.to_string()),
         };
-        let _naming = self.naming.lock().await;
+        let Some(_session) = self.naming.own_soon(Key::Session(rename.session)).await else {
+            let detail = "somebody renames or removes this session right now; try again in a while";
+            return refused(Refusal::Running, detail);
+        };
+        let Some(_name) = self.naming.own_soon(Key::Name(name.clone())).await else {
+            let detail = "a session of that name is being started; take another one";
+            return refused(Refusal::NameTaken, detail);
+        };
         let session = match self.find(rename.session) {
             Found::Session(session) => session,
             Found::Retired => return Response::Refused(Refused::bare(Refusal::Retired)),

@@ -17,6 +17,7 @@ use tokio::time::{Duration, sleep, timeout};
 
 use super::directories::{Bounds, working_directory};
 use super::hosts::blocking;
+use super::naming::Key;
 use super::session::Session;
 use super::{Answer, Found, Sessions, Slot};
 use crate::clock;
@@ -187,7 +188,7 @@ impl Sessions {
     /// Carries out a `start` request.
     pub(crate) async fn start(self: &Arc<Self>, frame: FrameId, start: Start, sender: &Sender) -> Answer {
         let (sessions, sender) = (Arc::clone(self), sender.clone());
-        // A task of its own: the asker's link may go at any moment, and a session that is half made without the lock on names would
+        // A task of its own: the asker's link may go at any moment, and a session that is half made without an owner of its name would
         // not be found by the same request when it comes again.
         let starting = tokio::spawn(async move {
             match sessions.start_or_why_not(frame, start, &sender).await {
@@ -212,7 +213,12 @@ impl Sessions {
         let first = start.text.clone().map(|text| Submission { text, budget: start.budget, origin: None });
         self.until_ended(|session| session.is_named(name.as_str())).await;
         let (session, is_new, submitted) = {
-            let _naming = self.naming.lock().await;
+            // The same request waits for its own outcome, another one does not wait for git.
+            let _request = self.naming.own(Key::Request(request.clone())).await;
+            let Some(_name) = self.naming.own_soon(Key::Name(name.as_str().to_owned())).await else {
+                let detail = "a session of that name is being started or removed right now";
+                return Err(Box::new(refused_with(Refusal::NameTaken, detail).into()));
+            };
             let (session, is_new) = match self.known(&name, &request)? {
                 Some((session, is_new)) => (session, is_new),
                 None => {
@@ -295,7 +301,7 @@ impl Sessions {
         }
     }
 
-    /// Creates a session, durably; only under the lock on names.
+    /// Creates a session, durably; only for the owner of the name.
     async fn create(
         self: &Arc<Self>,
         name: SessionName,
@@ -454,12 +460,17 @@ pub(super) fn tell(session: &Arc<Session>, request: Request) {
 
 /// Waits for a host's answer within bounds; the sender sends it again when there is none.
 pub(crate) async fn await_host(answer: oneshot::Receiver<Answer>) -> Answer {
-    let response = match timeout(HOST_WITHIN, answer).await {
+    await_within(HOST_WITHIN, answer, "the session host does not answer; send it again").await
+}
+
+/// The same with other bounds, and what is said where they are passed.
+pub(super) async fn await_within(limit: Duration, answer: oneshot::Receiver<Answer>, late: &str) -> Answer {
+    let response = match timeout(limit, answer).await {
         Ok(Ok(answer)) => return answer,
         Ok(Err(_)) => {
             Failed::with(Fault::HostGone, "the session host went away before it answered; send it again")
         }
-        Err(_) => Failed::with(Fault::HostGone, "the session host does not answer; send it again"),
+        Err(_) => Failed::with(Fault::HostGone, late),
     };
     Box::new(Open::Known(Response::Failed(response)))
 }
