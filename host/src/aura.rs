@@ -9,6 +9,7 @@ use crate::automation::error::{AutomationError, Code};
 
 mod output;
 mod root;
+mod serve;
 mod session;
 
 pub use root::Root;
@@ -28,6 +29,7 @@ struct Arguments {
 enum Command {
     /// Look at stored sessions, copy them in and out, fork and freeze them
     Session(session::Session),
+    Serve(serve::Serve),
 }
 
 /// Runs the command line and gives its exit code.
@@ -45,6 +47,7 @@ pub fn main() -> ExitCode {
     };
     match arguments.command {
         Some(Command::Session(session)) => session.run(&arguments.root),
+        Some(Command::Serve(serve)) => serve.run(&arguments.root),
         None => output::line(&Arguments::command().render_help().to_string()),
     }
 }

@@ -1,4 +1,4 @@
-//! Which runs a journal holds: by the controller's id and by ours, with the event that tells of each last.
+//! Which runs a journal holds: by the controller's id and by ours, with the event that tells of each last, and what they asked.
 
 use std::collections::HashMap;
 
@@ -9,6 +9,7 @@ use super::run::{Run, RunId};
 pub struct Book {
     by_request: HashMap<String, Noted>,
     requests: HashMap<RunId, String>,
+    inputs: HashMap<String, RunId>,
 }
 
 /// What is known of a run without reading the journal.
@@ -28,6 +29,17 @@ impl Book {
         self.requests.insert(run.id.clone(), run.request_id.clone());
         let noted = Noted { id: run.id.clone(), digest: run.request_digest.clone(), seq };
         self.by_request.insert(run.request_id.clone(), noted);
+    }
+
+    /// Notes that a run asked this.
+    pub fn note_input(&mut self, input_id: String, run: RunId) {
+        self.inputs.insert(input_id, run);
+    }
+
+    /// Whether the run ever asked this.
+    #[must_use]
+    pub fn asked(&self, run: &RunId, input_id: &str) -> bool {
+        self.inputs.get(input_id) == Some(run)
     }
 
     /// The run of a request.

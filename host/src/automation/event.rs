@@ -223,7 +223,7 @@ pub struct Status {
     pub provider: Option<String>,
     /// The model.
     pub model: Option<String>,
-    /// The model call of the run, from 1; 0 outside runs.
+    /// The model call of the run that answered last, from 1; 0 before the first.
     pub iteration: u64,
     /// Tokens of the conversation, where they are known.
     pub tokens_used: Option<u64>,

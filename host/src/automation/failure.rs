@@ -1,7 +1,7 @@
 //! How a turn of the engine ended, as the contract tells it: outcome, code, details ("Runs", outcomes and codes).
 
 use super::error::{AutomationError, Code, Details};
-use super::run::Outcome;
+use super::run::{Ending, Outcome};
 use crate::engine::provider::{Fault, ModelError};
 use crate::engine::{Failure, Question, Rejection, TurnOutcome};
 use shared::decision::Matter;
@@ -39,6 +39,19 @@ pub fn of_cancel(reason: CancelReason) -> AutomationError {
     };
     let details = Details { reason: Some(word.to_owned()), ..Details::default() };
     AutomationError::new(Code::Cancelled, message).with(details)
+}
+
+/// How a run ends whose command came to this; `cancelled` is why it was stopped, where it was.
+#[must_use]
+pub fn of_command(result: Result<String, String>, cancelled: Option<CancelReason>) -> Ending {
+    match (result, cancelled) {
+        (Ok(content), _) => Ending::Completed { content },
+        (Err(_), Some(reason)) => Ending::Short { outcome: Outcome::Cancelled, error: of_cancel(reason) },
+        (Err(message), None) => {
+            let error = AutomationError::new(Code::CommandFailed, message);
+            Ending::Short { outcome: Outcome::Failed, error }
+        }
+    }
 }
 
 /// `input_rejected` or `guardrail_blocked`.

@@ -70,6 +70,8 @@ pub struct Journal {
     end: u64,
     time: Timestamp,
     lines: mpsc::Sender<Queued>,
+    /// Noted and not handed to the disk yet.
+    noted: Vec<Queued>,
     reader: Reader,
 }
 
@@ -146,6 +148,10 @@ impl Journal {
     /// # Errors
     /// [`JournalError::Damaged`] where it holds anything but whole, contiguous events of this session, or [`JournalError::Files`].
     pub fn open(path: &Path, session_id: &str) -> Result<Opened, JournalError> {
+        if let Some(folder) = path.parent() {
+            files::private_directory(folder)?;
+            files::sync_parent(folder)?;
+        }
         let file = files::open_private(path, OpenOptions::new().read(true).append(true).create(true))?;
         let length = file.metadata().map_err(files::system("look at", path))?.len();
         let mut found = Recovery {
@@ -198,6 +204,7 @@ impl Journal {
             end,
             time: found.time,
             lines,
+            noted: Vec::new(),
             reader,
         };
         Ok(Opened { journal, book: found.book, unsettled: found.open, cut })
@@ -216,7 +223,31 @@ impl Journal {
         self.time
     }
 
-    /// Tells an event. It is numbered on return and durable later: [`Reader::durable`].
+    /// Notes an event. It is numbered on return; [`Journal::flush`] hands it to the disk.
+    pub fn note(&mut self, run_id: Option<&RunId>, happening: &Happening) -> Told {
+        let told = Told { seq: self.next, time: self.now() };
+        let line = self.line(told, run_id, happening);
+        if (told.seq - 1).is_multiple_of(STRIDE) {
+            self.reader.places.lock().unwrap_or_else(PoisonError::into_inner).push(self.end);
+        }
+        self.next += 1;
+        self.end += line.len() as u64;
+        self.noted.push(Queued { seq: told.seq, end: self.end, line });
+        told
+    }
+
+    /// Hands all that is noted to the disk; durable later: [`Reader::durable`]. Waits where the disk is behind.
+    ///
+    /// # Errors
+    /// [`JournalError::Broken`] once the file could not be written.
+    pub async fn flush(&mut self) -> Result<(), JournalError> {
+        for queued in self.noted.drain(..) {
+            self.lines.send(queued).await.map_err(|_| self.reader.broken())?;
+        }
+        Ok(())
+    }
+
+    /// Notes an event and hands it to the disk.
     ///
     /// # Errors
     /// [`JournalError::Broken`] once the file could not be written.
@@ -225,15 +256,8 @@ impl Journal {
         run_id: Option<&RunId>,
         happening: &Happening,
     ) -> Result<Told, JournalError> {
-        let told = Told { seq: self.next, time: self.now() };
-        let line = self.line(told, run_id, happening);
-        if (told.seq - 1).is_multiple_of(STRIDE) {
-            self.reader.places.lock().unwrap_or_else(PoisonError::into_inner).push(self.end);
-        }
-        self.next += 1;
-        self.end += line.len() as u64;
-        let queued = Queued { seq: told.seq, end: self.end, line };
-        self.lines.send(queued).await.map_err(|_| self.reader.broken())?;
+        let told = self.note(run_id, happening);
+        self.flush().await?;
         Ok(told)
     }
 
@@ -290,6 +314,22 @@ impl Reader {
             .await
             .is_ok_and(|durable| durable.seq >= seq);
         if reached { Ok(()) } else { Err(self.broken()) }
+    }
+
+    /// Returns once there is an event after this one on the disk, or the file could not be written.
+    pub async fn later_than(&self, seq: u64) {
+        let mut durable = self.durable.clone();
+        // An error means that nobody writes any more.
+        let _ = durable.wait_for(|durable| durable.seq > seq || durable.broken.is_some()).await;
+    }
+
+    /// Returns once the file could not be written, with the reason; never where all is well.
+    pub async fn breaks(&self) -> JournalError {
+        let mut durable = self.durable.clone();
+        if durable.wait_for(|durable| durable.broken.is_some()).await.is_err() {
+            std::future::pending::<()>().await;
+        }
+        self.broken()
     }
 
     /// Up to `limit` events after the event `after`, fewer where they are large. Blocks on the disk.
@@ -395,15 +435,49 @@ impl Recovery<'_> {
                 self.open.push(*of.run);
             }
         }
-        if head.name == "run.started" {
-            let started = self.open.iter_mut().find(|run| head.run_id.as_ref() == Some(&run.id));
-            if let Some(run) = started {
-                run.start(head.time);
-            }
-        }
+        self.take_progress(&head);
         self.seq = head.seq;
         self.time = self.time.max(head.time);
         Ok(())
+    }
+}
+
+/// What is read of an event that tells how far a run is.
+#[derive(Deserialize)]
+struct Progress {
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    status: String,
+    #[serde(default)]
+    input_id: String,
+}
+
+impl Recovery<'_> {
+    /// The record of a run stands in few events; what happened since the last of them is counted again.
+    fn take_progress(&mut self, head: &Head<'_>) {
+        let Some(run_id) = &head.run_id else { return };
+        let Some(run) = self.open.iter_mut().find(|run| run.id == *run_id) else { return };
+        // An event of another version may look otherwise: then it counts for nothing.
+        let progress = || serde_json::from_str::<Progress>(head.data.get()).ok();
+        match head.name.as_ref() {
+            "run.started" => run.start(head.time),
+            "message.assistant" => run.stats.iterations += 1,
+            "tool.started" => {
+                if let Some(call) = progress() {
+                    run.stats.began(&call.name);
+                }
+            }
+            "tool.finished" => {
+                run.stats.tool_errors += u64::from(progress().is_some_and(|call| call.status == "error"));
+            }
+            "input.required" => {
+                if let Some(input) = progress() {
+                    self.book.note_input(input.input_id, run_id.clone());
+                }
+            }
+            _ => {}
+        }
     }
 }
 

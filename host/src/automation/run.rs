@@ -7,7 +7,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use shared::time::Timestamp;
 
-use super::error::{AutomationError, Code, Details};
+use super::error::{AutomationError, Code};
+
+/// Names of tools that are counted by themselves in a run.
+const TOOL_NAMES: usize = 256;
+/// Bytes of such a name.
+const TOOL_NAME_BYTES: usize = 128;
+/// Where all others are counted.
+const OTHER_TOOLS: &str = "(others)";
 
 /// The id of a run: `run_` and a UUID of version 7.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
@@ -133,6 +140,16 @@ pub struct RunStats {
     pub tool_calls: BTreeMap<String, u64>,
     /// Those of them that failed.
     pub tool_errors: u64,
+}
+
+impl RunStats {
+    /// Counts a call that began.
+    pub fn began(&mut self, tool: &str) {
+        // The model writes the names: what is none of a tool must not make the record grow without bound.
+        let known = self.tool_calls.contains_key(tool) || self.tool_calls.len() < TOOL_NAMES;
+        let name = if known { crate::text::cut(tool, TOOL_NAME_BYTES) } else { OTHER_TOOLS };
+        *self.tool_calls.entry(name.to_owned()).or_default() += 1;
+    }
 }
 
 /// A run, as the contract shows it.
@@ -330,29 +347,6 @@ impl Run {
     }
 }
 
-/// The error of a run that was cancelled, because of a `request` or a `shutdown`.
-#[must_use]
-pub fn cancelled(reason: CancelReason) -> Ending {
-    let (word, message) = match reason {
-        CancelReason::Request => ("request", "the run was cancelled"),
-        CancelReason::Shutdown => ("shutdown", "the run was cancelled because the server ends"),
-    };
-    let details = Details { reason: Some(word.to_owned()), ..Details::default() };
-    Ending::Short {
-        outcome: Outcome::Cancelled,
-        error: AutomationError::new(Code::Cancelled, message).with(details),
-    }
-}
-
-/// Who wanted a run to end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CancelReason {
-    /// A controller.
-    Request,
-    /// The end of the server.
-    Shutdown,
-}
-
 #[cfg(test)]
 mod tests {
     use sha2::Digest as _;
@@ -410,7 +404,7 @@ mod tests {
         assert_eq!(run.persisted.as_ref().map(|persisted| persisted.seq), Some(12));
         let settled = run.clone();
         run.lose(saved(99), at(5));
-        run.finish(cancelled(CancelReason::Request), at(5));
+        run.finish(Ending::Completed { content: "again".into() }, at(5));
         run.fail_to_persist("late", at(5));
         run.checkpoint(saved(99));
         assert!(!run.request_cancel());

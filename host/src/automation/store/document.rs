@@ -1,5 +1,6 @@
 //! What stands in the file of a session, as types that cannot be wrong, and our one way of writing it.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use shared::ids::PartId;
@@ -49,7 +50,7 @@ pub struct Described {
 }
 
 /// Where a fork comes from: exactly these bytes of that session.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Parent {
     /// The session.

@@ -9,8 +9,8 @@ use crate::automation::error::{AutomationError, Code};
 const CHARACTERS: usize = 128;
 
 /// The id of a stored session: `[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}`.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct StoredId(Box<str>);
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, schemars::JsonSchema)]
+pub struct StoredId(#[schemars(regex(pattern = r"^[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}$"))] Box<str>);
 
 impl StoredId {
     /// A new random id, a UUID.

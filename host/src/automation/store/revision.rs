@@ -11,9 +11,10 @@ use sha2::{Digest as _, Sha256};
 use crate::automation::error::{AutomationError, Code};
 
 /// 64 lower-case hexadecimal digits.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(try_from = "String", into = "String")]
-pub struct Revision(Box<str>);
+#[schemars(!try_from, !into)]
+pub struct Revision(#[schemars(regex(pattern = r"^[0-9a-f]{64}$"))] Box<str>);
 
 impl Revision {
     /// The revision of these bytes.

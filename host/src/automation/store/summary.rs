@@ -1,5 +1,6 @@
 //! What the store's commands answer.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use shared::time::Timestamp;
 
@@ -7,7 +8,7 @@ use super::reading::Whole;
 use super::{Head, Parent, Revision, StoredId};
 
 /// A stored session in short.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Summary {
     /// Its id.
