@@ -501,6 +501,3 @@ fn tool_finished(finished: Finished) -> Happening {
         result: finished.told,
     }
 }
-
-#[cfg(test)]
-mod tests;

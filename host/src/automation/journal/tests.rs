@@ -8,8 +8,10 @@ const SESSION: &str = "task-1";
 
 fn path() -> (tempfile::TempDir, PathBuf) {
     let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("task-1.jsonl");
-    (directory, path)
+    // The folder of a test may be one that others may read; a journal's may not.
+    let journals = directory.path().join("journals");
+    files::private_directory(&journals).unwrap();
+    (directory, journals.join("task-1.jsonl"))
 }
 
 fn notice(message: &str) -> Happening {
