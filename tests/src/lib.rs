@@ -16,6 +16,7 @@ pub mod model_server;
 pub mod page;
 pub mod programs;
 pub mod proxy;
+pub mod served;
 pub mod story;
 pub mod terminal;
 pub mod wait;
