@@ -187,8 +187,10 @@ impl Served {
     /// The record of a run once it is settled.
     pub fn settled(&self, id: &str) -> Value {
         let settles = ["run.persisted", "run.persist_failed"];
-        let event =
-            self.event(|event| event["run_id"] == id && settles.iter().any(|kind| event["type"] == *kind));
+        let accepted = self.run(id)["accepted_seq"].as_u64().expect("a number");
+        let event = self.event_behind(accepted, |event| {
+            event["run_id"] == id && settles.iter().any(|kind| event["type"] == *kind)
+        });
         let run = self.run(id);
         assert_eq!(event["data"]["run"], run, "the record is what the journal tells");
         assert_eq!(run["terminal"], true);
@@ -209,7 +211,12 @@ impl Served {
 
     /// The first event that is so, once it is there.
     pub fn event(&self, is_it: impl Fn(&Value) -> bool) -> Value {
-        let (began, mut after) = (Instant::now(), 0);
+        self.event_behind(0, is_it)
+    }
+
+    /// The first event behind this one that is so, once it is there.
+    pub fn event_behind(&self, mut after: u64, is_it: impl Fn(&Value) -> bool) -> Value {
+        let began = Instant::now();
         loop {
             let reply = self.get(&format!("/v1/journal?after={after}&wait=5"));
             assert_eq!(reply.status, 200, "{reply:?}");
