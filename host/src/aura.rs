@@ -7,6 +7,7 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::automation::error::{AutomationError, Code};
 
+mod open;
 mod output;
 mod root;
 mod serve;

@@ -10,26 +10,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use shared::ids::HostId;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
 
+use super::open::{self, failed, invalid, runtime};
 use super::output::{self, Form};
 use super::root::Root;
-use crate::automation::core::{self, Checkpoints, Ended, Handle, Parts, Recorder};
+use crate::automation::core::{self, Ended, Handle};
 use crate::automation::error::{AutomationError, Code};
 use crate::automation::event::StopReason;
 use crate::automation::http::{self, Station};
-use crate::automation::journal::Journal;
 use crate::automation::launcher::{Launcher, Lease, Watched};
 use crate::automation::ready::{API, ReadyFile, Whereabouts};
-use crate::automation::store::{LiveSession, Store, StoredId};
 use crate::automation::token::{self, Token};
 use crate::clock;
-use crate::engine::config::{Choice, EngineConfig};
-use crate::engine::conversation::Conversation;
-use crate::engine::setup::{Place, Setup, engine_from};
 
 /// The variable that holds the token.
 const TOKEN: &str = "AURA_SERVE_TOKEN";
@@ -61,14 +56,6 @@ struct Started {
     core: JoinHandle<Ended>,
     door: JoinHandle<()>,
     url: String,
-}
-
-/// A session that is held, with what the engine goes on from.
-struct Held {
-    session: Arc<LiveSession>,
-    conversation: Conversation,
-    /// The revision that was resumed.
-    resumed: Option<String>,
 }
 
 impl Serve {
@@ -169,67 +156,30 @@ impl Serve {
 /// Everything up to the first event, in the order of settled point 25.
 async fn start(bind: &str, root: &Root, token: Token) -> Result<(Started, Whereabouts), AutomationError> {
     let address = loopback(bind)?;
-    let write_home = root.write_home()?;
-    let working_directory = std::env::current_dir()
-        .map_err(|error| invalid(format!("the working directory cannot be used: {error}")))?;
-    let setup = configured(root)?;
-    let store = Store::of(&write_home);
-    let held = blocking({
-        let (store, resume) = (store.clone(), root.resume.clone());
-        move || hold(&store, resume.as_deref())
-    })
-    .await?;
-    let id = held.session.id().clone();
-    // It is there now; whoever reads it is not to resolve what was typed.
-    let write_home = std::fs::canonicalize(&write_home).unwrap_or(write_home);
-    let journal_path = store.journal(&id);
-    let opened = blocking({
-        let (path, id) = (journal_path.clone(), id.clone());
-        move || Journal::open(&path, id.as_str()).map_err(|error| failed(error.to_string()))
-    })
-    .await?;
-    let checkpoints = Arc::new(Checkpoints::new(Arc::clone(&held.session)));
-    let place = Place {
-        working_directory: working_directory.clone(),
-        run: HostId::random(),
-        guard_program: std::env::current_exe().map_err(|error| failed(error.to_string()))?,
-        closed: vec![store.directory().to_path_buf()],
-    };
-    let engine = setup
-        .engine(place, held.conversation, checkpoints.clone())
-        .map_err(|error| invalid(error.to_string()))?;
-    let recorder = recorder(root)?;
+    let session = open::session(root).await?;
+    let parts = session.parts(root).await?;
     let listener = TcpListener::bind(address).await.map_err(|error| failed(format!("{address}: {error}")))?;
     let url = match listener.local_addr() {
         Ok(address) => format!("http://{address}"),
         Err(error) => return Err(failed(error.to_string())),
     };
-    let (handle, core) = core::start(Parts {
-        checkpoints,
-        engine,
-        setup,
-        opened,
-        journal_path,
-        resumed: held.resumed,
-        notices: Vec::new(),
-        recorder,
-    });
+    let (handle, core) = core::start(parts);
     handle.first().await.map_err(|error| failed(error.to_string()))?;
     let whereabouts = Whereabouts {
         api: API,
         url: url.clone(),
         pid: std::process::id(),
-        session_id: id.to_string(),
+        session_id: session.live.id().to_string(),
         aura_version: env!("CARGO_PKG_VERSION").to_owned(),
         commit: option_env!("AURA_COMMIT").unwrap_or("unknown").to_owned(),
-        workdir: working_directory.to_string_lossy().into_owned(),
-        write_home: write_home.to_string_lossy().into_owned(),
+        workdir: session.working_directory.to_string_lossy().into_owned(),
+        write_home: session.write_home.to_string_lossy().into_owned(),
     };
     let station = Station {
         handle: handle.clone(),
         token,
-        store,
-        session: id,
+        store: session.store,
+        session: session.live.id().clone(),
         whereabouts: whereabouts.clone(),
         started_at: clock::now(),
     };
@@ -238,40 +188,6 @@ async fn start(bind: &str, root: &Root, token: Token) -> Result<(Started, Wherea
         http::serve(listener, http::router(Arc::new(station)), async move { is_done.done().await }).await;
     });
     Ok((Started { handle, core, door, url }, whereabouts))
-}
-
-/// Settings and flags, whole and usable.
-fn configured(root: &Root) -> Result<Setup, AutomationError> {
-    let config = EngineConfig::read(&root.directories()?).map_err(|error| invalid(error.to_string()))?;
-    let choice =
-        Choice { provider: root.provider.clone(), model: root.model.clone(), agent: root.agent.clone() };
-    engine_from(Arc::new(config), &choice).map_err(|error| invalid(error.to_string()))
-}
-
-/// A session of our own: the one that is named, else a new one.
-fn hold(store: &Store, resume: Option<&str>) -> Result<Held, AutomationError> {
-    let held = match resume {
-        None => store.begin(StoredId::random()),
-        Some(id) => id.parse().and_then(|id| store.resume(&id)),
-    };
-    let (session, conversation) = held.map_err(|error| {
-        if error.code == Code::InvalidSession {
-            AutomationError { code: Code::ResumeFailed, ..error }
-        } else if matches!(error.code, Code::Internal | Code::Exists) {
-            failed(error.message)
-        } else {
-            error
-        }
-    })?;
-    let resumed = resume.map(|_| session.summary().revision.to_string());
-    Ok(Held { session: Arc::new(session), conversation, resumed })
-}
-
-fn recorder(root: &Root) -> Result<Option<Recorder>, AutomationError> {
-    let begin = |path: &PathBuf| {
-        Recorder::begin(path).map_err(|error| failed(format!("--output {}: {error}", path.display())))
-    };
-    root.output.as_ref().map(begin).transpose()
 }
 
 /// An address that only this machine reaches.
@@ -316,20 +232,6 @@ async fn lost(lease: &mut Option<Watched>) {
     std::future::pending().await
 }
 
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, AutomationError> + Send + 'static,
-) -> Result<T, AutomationError> {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(done) => done,
-        Err(died) => Err(failed(died.to_string())),
-    }
-}
-
-fn runtime() -> Result<tokio::runtime::Runtime, AutomationError> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    runtime.map_err(|error| failed(error.to_string()))
-}
-
 /// There is no server: the launcher reads it in the ready file, a person on standard error.
 fn refused(ready: &ReadyFile, error: &AutomationError) -> ExitCode {
     if let Err(unwritable) = ready.failed(error) {
@@ -337,14 +239,6 @@ fn refused(ready: &ReadyFile, error: &AutomationError) -> ExitCode {
         return output::failed(&AutomationError::new(error.code, message), Form::Text);
     }
     output::failed(error, Form::Text)
-}
-
-fn failed(message: String) -> AutomationError {
-    AutomationError::new(Code::StartupFailed, message)
-}
-
-fn invalid(message: String) -> AutomationError {
-    AutomationError::new(Code::ConfigInvalid, message)
 }
 
 fn lossy(text: OsString) -> String {
